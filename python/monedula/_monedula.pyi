@@ -871,6 +871,7 @@ class ProducerCore:
         data: object,
         topic: str | None,
         needs_partition: bool,
+        behind: list[str] | None = ...,
         headers: Sequence[tuple[str, bytes]] = ...,
         key: ColumnSpec | None = ...,
         value: ColumnSpec | None = ...,

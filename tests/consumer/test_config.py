@@ -76,7 +76,7 @@ def test_a_listed_setting_says_whose_it_is() -> None:
     roles = {key.name: key.role for key in monedula.config_keys()}
     assert (roles["client.id"], roles["group.id"], roles["linger.ms"]) == ("all", "consumer", "producer")
     assert roles["schema.registry.url"] == "consumer and producer"
-    assert set(roles.values()) <= {"all", "consumer", "producer", "admin", "consumer and producer"}
+    assert set(roles.values()) <= {"all", "consumer", "producer", "admin", "consumer and producer", "share consumer"}
 
 
 def test_every_listed_alias_is_taken() -> None:

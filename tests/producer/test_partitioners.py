@@ -52,6 +52,62 @@ async def test_nor_in_a_loop(broker: Broker) -> None:
         assert [(await future).offset for future in futures] == list(range(30))
 
 
+def numbered(numbers: range) -> pyarrow.Table:
+    return pyarrow.table({"value": [str(number) for number in numbers], "partition": [0] * len(numbers)})
+
+
+@pytest.mark.parametrize("verb", ["send_many", "send_batch"])
+def test_nor_do_many_records_and_rows(broker: Broker, producer: ProducerFactory, verb: str) -> None:
+    broker.create_topic("orders")
+    with producer(partitioner=lambda *_: 0) as sender:
+        with broker.fault(api="Metadata", hold=True):
+            for number in range(300):
+                sender.send("orders", str(number))
+        if verb == "send_many":
+            report = sender.send_many("orders", map(str, range(300, 400))).result(PATIENCE)
+        else:
+            report = sender.send_batch(numbered(range(300, 400)), "orders").result(PATIENCE)
+    assert report.offsets == {("orders", 0): [(300, 399)]}
+
+
+@pytest.mark.parametrize("verb", ["send_many", "send_batch"])
+async def test_nor_do_they_in_a_loop(broker: Broker, verb: str) -> None:
+    broker.create_topic("orders")
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    async with monedula.AsyncProducer(settings, partitioner=lambda *_: 0) as sender, asyncio.timeout(PATIENCE):
+        with broker.fault(api="Metadata", hold=True):
+            futures = [sender.send("orders", str(number)) for number in range(3000)]
+        if verb == "send_many":
+            report = await sender.send_many("orders", map(str, range(100)))
+        else:
+            report = await sender.send_batch(numbered(range(100)), "orders")
+        assert report.offsets == {("orders", 0): [(3000, 3099)]}
+        await asyncio.gather(*futures)
+
+
+def test_rows_do_not_wait_for_another_topic(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("known")
+    broker.create_topic("new")
+    sender = producer(partitioner=lambda *_: 0)
+    sender.send("known", "x").result(PATIENCE)
+    held = broker.fault(api="Metadata", hold=True)
+    waiting = sender.send("new", "x")
+    held.wait(1)
+    assert sender.send_batch(numbered(range(3)), "known").result(PATIENCE).acknowledged == 3
+    assert not waiting.done()
+    held.remove()
+    waiting.result(PATIENCE)
+
+
+def test_a_function_must_not_send_rows_behind_its_own_record(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("orders")
+    sender: monedula.Producer = producer(
+        partitioner=lambda *_: sender.send_batch(numbered(range(3)), "orders").result(PATIENCE).failed
+    )
+    with pytest.raises(monedula.ArgumentError, match=r"send_batch\(\) cannot be called by a partitioner"):
+        sender.send("orders", "x").result(PATIENCE)
+
+
 @pytest.mark.parametrize("verb", ["flush", "close"])
 def test_a_function_must_not_wait_for_its_own_record(broker: Broker, producer: ProducerFactory, verb: str) -> None:
     broker.create_topic("orders")

@@ -4,9 +4,11 @@ import asyncio
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import monedula
+import pyarrow
 import pytest
 from monedula.testing import Broker
 
@@ -101,6 +103,30 @@ async def test_the_loop_goes_on_while_records_stand_in_line(orders: Broker) -> N
         assert (await sender.send("orders", "the end")).offset == 500
 
 
+@pytest.mark.parametrize("verb", ["send_many", "send_batch"])
+async def test_rows_stand_in_line_too(orders: Broker, verb: str) -> None:
+    """They overtook the records that waited for room."""
+    async with monedula.AsyncProducer(bootstrap_servers=orders.bootstrap_servers, **SMALL) as sender:
+        futures = [sender.send("orders", b"x" * 1000) for _ in range(500)]
+        values = [b"y" * 1000] * 500
+        if verb == "send_many":
+            report = await asyncio.wait_for(sender.send_many("orders", values), PATIENCE)
+        else:
+            report = await asyncio.wait_for(sender.send_batch(pyarrow.table({"value": values}), "orders"), PATIENCE)
+        assert report.offsets == {("orders", 0): [(500, 999)]}
+        await asyncio.gather(*futures)
+
+
+async def test_rows_that_stand_in_line_belong_to_their_transaction(orders: Broker) -> None:
+    settings = {"bootstrap.servers": orders.bootstrap_servers, "transactional.id": "orders"}
+    async with monedula.AsyncProducer(settings, **SMALL) as sender, asyncio.timeout(PATIENCE):
+        async with sender.transaction():
+            futures = [sender.send("orders", b"x" * 1000) for _ in range(500)]
+            sending = asyncio.create_task(sender.send_many("orders", [b"y" * 1000] * 500))
+        assert (await sending).offsets == {("orders", 0): [(500, 999)]}
+        await asyncio.gather(*futures)
+
+
 async def test_the_line_is_no_way_around_the_wait(orders: Broker) -> None:
     with orders.fault(api="Produce", hold=True):
         sender = monedula.AsyncProducer(bootstrap_servers=orders.bootstrap_servers, **SMALL, max_block_ms=200)
@@ -128,6 +154,57 @@ async def test_what_stands_in_line_is_flushed(orders: Broker) -> None:
     records = stored(orders.bootstrap_servers, "orders")
     assert [record.value for record in records] == [b"x" * 1000] * 300
     assert all(record.headers == [("a", b"1")] for record in records)
+
+
+def many(sender: Any, verb: str) -> Any:
+    """What a call gives that sends 500 rows, for which there is no room."""
+    values = ["x" * 1000] * 500
+    if verb == "send_many":
+        return sender.send_many("orders", values)
+    # In several batches: what is behind the one that waits is not sent either.
+    return sender.send_batch(pyarrow.table({"value": pyarrow.chunked_array([values[:30], values[30:]])}), "orders")
+
+
+def check_closed_amid(broker: Broker, report: monedula.BatchReport) -> None:
+    assert 0 < report.acknowledged == len(stored(broker.bootstrap_servers, "orders"))
+    assert report.acknowledged + report.failed == report.num_rows == 500
+    assert {type(error.error) for error in report.errors} == {monedula.errors.ClosedError}
+    assert [error.row for error in report.errors] == list(range(report.acknowledged, 500))
+
+
+@pytest.mark.parametrize("verb", ["send_many", "send_batch"])
+def test_what_was_sent_before_a_close_is_in_the_report(orders: Broker, producer: ProducerFactory, verb: str) -> None:
+    """The call raised `ClosedError`, though some of its rows were delivered, and nobody knew which."""
+    fault = orders.fault(api="Produce", hold=True)
+    sender = producer(**SMALL)
+    with ThreadPoolExecutor(2) as pool:
+        sending = pool.submit(many, sender, verb)
+        until(lambda: sender.health()["waiting_for_room"] > 0, "a wait for room")
+        closing = pool.submit(sender.close)
+        future = sending.result(PATIENCE)
+        fault.remove()
+        closing.result(PATIENCE)
+    check_closed_amid(orders, future.report(PATIENCE))
+    with pytest.raises(monedula.errors.BatchSendError, match="the producer is closed"):
+        future.result()
+
+
+@pytest.mark.parametrize("verb", ["send_many", "send_batch"])
+async def test_it_is_in_a_loop_as_well(orders: Broker, verb: str) -> None:
+    fault = orders.fault(api="Produce", hold=True)
+    sender = monedula.AsyncProducer(bootstrap_servers=orders.bootstrap_servers, **SMALL)
+    async with asyncio.timeout(PATIENCE):
+        sending = asyncio.create_task(many(sender, verb))
+        while not sender.health()["waiting_for_room"]:
+            await asyncio.sleep(0.001)
+        closing = asyncio.create_task(sender.close())
+        while sender.health()["ok"]:
+            await asyncio.sleep(0.001)
+        fault.remove()
+        await closing
+        with pytest.raises(monedula.errors.BatchSendError) as failed:
+            await sending
+    check_closed_amid(orders, failed.value.report)
 
 
 def send_for_ever(sender: monedula.Producer, size: int) -> None:

@@ -1,11 +1,17 @@
 """`send_many`: lists and generators of records, with one future for all; all of them are sent, or none."""
 
 import asyncio
+import itertools
 import json
+import re
+import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import monedula
+import polars
 import pyarrow
 import pytest
 from monedula.testing import Broker
@@ -142,6 +148,7 @@ def test_values_are_written_by_a_schema(ground: Ground, producer: ProducerFactor
         (7, "value=7 (int): expected bytes"),
         ((1, "value"), "key=1 (int): expected bytes"),
         (("key", "value", "headers"), "headers='headers'"),
+        (["key", "value"], "a record with a key is a tuple, (key, value)"),
         (("key",), "expected a value, (key, value) or (key, value, headers)"),
         (("key", "value", None, 1), "expected a value, (key, value) or (key, value, headers)"),
         ("\ud800", "cannot be written as UTF-8"),
@@ -167,10 +174,35 @@ def test_of_an_iterator_that_fails_nothing_is_sent(ground: Ground, producer: Pro
 
     topic = ground.topic()
     sender = producer()
-    with pytest.raises(OSError, match="the file is gone"):
+    with pytest.raises(OSError, match="the file is gone") as raised:
         sender.send_many(topic, lines())
+    assert raised.value.__notes__ == ["monedula: raised for records[1] of send_many(); none of the records was sent"]
     sender.flush(PATIENCE)
     assert contents(ground, topic) == []
+
+
+def test_an_iterable_is_asked_once(ground: Ground, producer: ProducerFactory) -> None:
+    """It was asked twice, so that an outbox lost its records, and the report said that none had failed."""
+
+    class Outbox:
+        waiting: ClassVar[list[str]] = ["a", "b", "c"]
+
+        def __iter__(self) -> Iterator[str]:
+            taken, self.waiting[:] = list(self.waiting), []
+            return iter(taken)
+
+    assert producer().send_many(ground.topic(), Outbox()).result(PATIENCE).acknowledged == 3
+
+
+@pytest.mark.parametrize("error", [ConnectionError("the database is gone"), KeyboardInterrupt(), TypeError("a query")])
+def test_what_an_iterable_raises_is_raised(ground: Ground, producer: ProducerFactory, error: BaseException) -> None:
+    class Query:
+        def __iter__(self) -> Iterator[str]:
+            raise error
+
+    with pytest.raises(type(error)) as raised:
+        producer().send_many(ground.topic(), Query())
+    assert raised.value is error
 
 
 @pytest.mark.parametrize(
@@ -180,7 +212,14 @@ def test_of_an_iterator_that_fails_nothing_is_sent(ground: Ground, producer: Pro
         ("one", "send(topic, value)"),
         ({"a": 1}, "send(topic, value)"),
         (7, "send(topic, value)"),
-        (pyarrow.table({"value": ["a"]}), "send_batch(data, topic)"),
+        (("key", "value"), "[(key, value)]"),
+        ((b"key", None, {"header": b"1"}), "[(key, value)]"),
+        (pyarrow.table({"value": ["a"]}), "records=Table: expected a list"),
+        (pyarrow.table({"value": ["a"]}), "send_batch(data, topic) sends a table"),
+        (pyarrow.array(["a"]), "records=StringArray: expected a list"),
+        (pyarrow.array(["a"]), ".tolist() makes a list"),
+        (pyarrow.chunked_array([["a"]]), ".to_pylist()"),
+        (polars.Series(["a"]), ".to_list()"),
     ],
 )
 def test_what_is_no_collection_of_records_is_refused(
@@ -189,6 +228,41 @@ def test_what_is_no_collection_of_records_is_refused(
     with pytest.raises(monedula.ArgumentError) as refused:
         producer().send_many(ground.topic(), records)
     assert advice in str(refused.value)
+
+
+@pytest.mark.parametrize("column", [pyarrow.array(["a"]), pyarrow.chunked_array([["a"]]), polars.Series(["a"])])
+def test_what_one_is_told_to_make_of_a_column_is_sent(ground: Ground, producer: ProducerFactory, column: Any) -> None:
+    topic = ground.topic()
+    sender = producer()
+    with pytest.raises(monedula.ArgumentError) as refused:
+        sender.send_many(topic, column)
+    told = re.search(r"\.(\w+)\(\) makes a list", str(refused.value))
+    assert told
+    assert sender.send_many(topic, getattr(column, told[1])()).result(PATIENCE).acknowledged == 1
+    with pytest.raises(monedula.ArgumentError, match=r'pyarrow\.table\({"value": array}\) makes a table of it'):
+        sender.send_batch(column, topic)
+    assert sender.send_batch(pyarrow.table({"value": column}), topic).result(PATIENCE).acknowledged == 1
+
+
+def test_other_threads_run_while_a_list_is_read(ground: Ground, producer: ProducerFactory) -> None:
+    begun = threading.Event()
+    values: dict[str, bytes] = {}
+
+    def first() -> Iterator[bytes]:
+        begun.set()
+        yield b""
+
+    def end() -> None:
+        begun.wait()
+        values["next"] = b"the end"
+
+    # Read by C code alone, as a list is, until the other thread has run.
+    rows = itertools.islice(iter(partial(values.get, "next", b""), b"the end"), 3_000_000)
+    with ThreadPoolExecutor(1) as pool:
+        ending = pool.submit(end)
+        report = producer().send_many(ground.topic(), itertools.chain(first(), rows)).result(PATIENCE)
+        ending.result(PATIENCE)
+    assert report.num_rows < 3_000_000
 
 
 def test_no_records_are_nothing_to_wait_for(ground: Ground, producer: ProducerFactory) -> None:

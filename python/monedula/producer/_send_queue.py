@@ -14,6 +14,14 @@ from monedula._monedula import QueuedSendsCore, RecordDraft, SendFuture
 from monedula._process.threads import start as start_thread
 from monedula.errors import ArgumentError, NoThreadError
 
+ROOM_QUEUE = "room"
+"""The queue of records that wait for room in `buffer.memory`."""
+
+
+def topic_queue(topic: str) -> str:
+    """The queue of records that wait for the topic's metadata or schemas."""
+    return f"topic {topic}"
+
 
 class SendArguments(NamedTuple):
     """The arguments of `send`."""

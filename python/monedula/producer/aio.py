@@ -9,7 +9,7 @@ from monedula._monedula import BatchFuture, SendFuture
 from monedula._process.threads import in_executor
 from monedula.errors import BufferFullError, KafkaTimeoutError
 from monedula.formats._typed import Typed
-from monedula.producer._send_queue import OnDelivery, SendArguments, enqueue, enqueue_behind
+from monedula.producer._send_queue import ROOM_QUEUE, OnDelivery, SendArguments, enqueue, enqueue_behind, topic_queue
 from monedula.producer._transactions import AsyncTransactions, deadline_of, seconds_left
 from monedula.producer.sync import LAST_WORDS_SECONDS, QUEUED_SECONDS, ProducerBase, check_name
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from monedula._asyncio.pending_calls import PendingCall
     from monedula.types.reports import BatchReport
-
-_ROOM_QUEUE = "room"
 
 
 @tells
@@ -146,7 +144,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
     ) -> SendFuture:
         self._check(topic, None, None, partition, headers, timestamp)
         record = self._drafted(SendArguments(topic, value, key, partition, headers, timestamp))
-        queue = f"topic {topic}"
+        queue = topic_queue(topic)
         queued = enqueue_behind(self._queued, queue, record, on_delivery)
         if queued is not None:
             return queued
@@ -164,7 +162,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
             await in_executor(partial(self._find_encoders, topic, self._max_block))
 
     def _send_now(self, record: SendArguments, on_delivery: OnDelivery) -> SendFuture:
-        queued = enqueue_behind(self._queued, _ROOM_QUEUE, record, on_delivery)
+        queued = enqueue_behind(self._queued, ROOM_QUEUE, record, on_delivery)
         if queued is not None:
             return queued
         self._set_may_queue(self._partitioner is not None or bool(self._queued))
@@ -173,7 +171,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         except BufferFullError:
             # All further records are queued behind this one.
             self._set_may_queue(True)
-            return enqueue(self._queued, _ROOM_QUEUE, record, on_delivery, self._send_waited)
+            return enqueue(self._queued, ROOM_QUEUE, record, on_delivery, self._send_waited)
 
     async def _queued_sent(self, deadline: float | None) -> bool:
         return not self._queued or await in_executor(partial(self._queued.wait, seconds_left(deadline)))

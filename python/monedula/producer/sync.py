@@ -32,7 +32,15 @@ from monedula.errors import (
     UndeliveredRecordsError,
 )
 from monedula.formats._typed import Typed, spec_of
-from monedula.producer._send_queue import OnDelivery, SendArguments, enqueue, enqueue_behind, refuse_in_partitioner
+from monedula.producer._send_queue import (
+    ROOM_QUEUE,
+    OnDelivery,
+    SendArguments,
+    enqueue,
+    enqueue_behind,
+    refuse_in_partitioner,
+    topic_queue,
+)
 from monedula.producer._transactions import Transactions, deadline_of, seconds_left
 from monedula.types.json_dict import JsonDict
 
@@ -216,7 +224,7 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
         """Send a record through Python: to a partitioner that is a function, or behind queued records."""
         self._check(topic, value, key, partition, headers, timestamp)
         record = SendArguments(topic, value, key, partition, headers, timestamp)
-        queued = enqueue_behind(self._queued, f"topic {topic}", record, on_delivery)
+        queued = enqueue_behind(self._queued, topic_queue(topic), record, on_delivery)
         if queued is not None:
             return queued
         return (self._send_now if self._partitioner is None else self._send_partitioned)(record, on_delivery)
@@ -233,7 +241,7 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
             return self._send_now(record, on_delivery)
         partitions = self._partition_count(record.topic)
         if partitions is None:
-            return enqueue(self._queued, f"topic {record.topic}", record, on_delivery, self._send_when_known)
+            return enqueue(self._queued, topic_queue(record.topic), record, on_delivery, self._send_when_known)
         return self._send_now(self._with_partition(record, partitions), on_delivery)
 
     def _send_when_known(self, record: SendArguments, waited: float, transaction: int) -> SendFuture:
@@ -359,7 +367,9 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
         specs: tuple[ColumnSpec | None, ColumnSpec | None] = (None, None)
         if key is not None or value is not None:
             specs = written_as(self._of_subject(key, "key", topic), self._of_subject(value, "value", topic))
-        return self._send_batch(data, topic, self._partitioner is not None, headers, *specs)
+        refuse_in_partitioner(self._queued, "send_many" if isinstance(data, RecordTable) else "send_batch")
+        behind = None if topic is None else [topic_queue(topic), ROOM_QUEUE]
+        return self._send_batch(data, topic, self._partitioner is not None, behind, headers, *specs)
 
 
 def _check_no_objects(data: Any) -> None:
@@ -421,8 +431,9 @@ class Producer(ProducerBase, Transactions):
     ) -> BatchFuture:
         """Send every row of Arrow data, without a Python object for each row.
 
-        Returns once all rows are in batches. While `buffer.memory` is full, it waits for room, with the GIL free. Rows
-        that find no room for `max.block.ms` fail, and the future's report has their errors.
+        Returns once all rows are in batches, behind the records that were sent before. While `buffer.memory` is full,
+        it waits for room, with the GIL free. Rows that find no room for `max.block.ms`, or before another thread closes
+        the producer, fail, and the future's report has their errors.
 
         Args:
             data: an object with `__arrow_c_stream__` or `__arrow_c_array__`: a table or batch of pyarrow, a frame of
@@ -438,7 +449,7 @@ class Producer(ProducerBase, Transactions):
         Raises:
             ArgumentError: if it is not Arrow data, or a column is invalid; the message says what is expected. Also if a
                 row is no value of the schema; then it names row and field, and no row was sent.
-            ClosedError: if the producer is closed.
+            ClosedError: if the producer is closed. No row was sent.
         """
         return self._rows_until_closed(CancellableCall(), data, topic, key, value)
 
@@ -446,8 +457,9 @@ class Producer(ProducerBase, Transactions):
         """Send many records to a topic, with one future for all: what `send` does, at about half of its cost.
 
         All records are read, and written as bytes, before the first one is sent; they share their time. Returns once
-        all are in batches. While `buffer.memory` is full, it waits for room, with the GIL free. Records that find no
-        room for `max.block.ms` fail, and the future's report has their errors.
+        all are in batches, behind the records that were sent before. While `buffer.memory` is full, it waits for room,
+        with the GIL free. Records that find no room for `max.block.ms`, or before another thread closes the producer,
+        fail, and the future's report has their errors.
 
         Args:
             topic: the name of the topic.
@@ -460,11 +472,11 @@ class Producer(ProducerBase, Transactions):
 
         Raises:
             ArgumentError: if a record is invalid, or no value of the schema. A note has its number. None was sent.
-            Exception: what the iterable itself raises. None was sent.
+            Exception: what the iterable itself raises, with such a note. None was sent.
             SchemaRegistryError: if the registry does not have the schema, or refuses it.
             KafkaTimeoutError: if it does not answer for `max.block.ms`; if the partitioner is a function, and the
                 number of partitions is not known within `default.api.timeout.ms`.
-            ClosedError: if the producer is closed.
+            ClosedError: if the producer is closed. None was sent.
 
         Examples:
             producer.send_many("orders", [("key", b"a value"), ("key", b"another")]).result()

@@ -118,10 +118,15 @@ impl<T: Clone> QueuedSends<T> {
         self.queues().last_number()
     }
 
-    /// Waits until no record up to this number waits any more, at most until `until`. Returns true if none does.
-    pub fn wait(&self, last: u64, until: Instant) -> bool {
+    /// Waits until no record up to this number waits any more in the queues of these names, or in any, at most until
+    /// `until`. Returns true if none does.
+    pub fn wait(&self, names: Option<&[String]>, last: u64, until: Instant) -> bool {
         let mut queues = self.queues();
-        while !queues.is_done_up_to(last) {
+        let is_done = |queues: &SendQueues<_>| match names {
+            Some(names) => names.iter().all(|name| queues.is_queue_done_up_to(name, last)),
+            None => queues.is_done_up_to(last),
+        };
+        while !is_done(&queues) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;

@@ -90,15 +90,18 @@ impl Producer {
             };
             report.progress().rest = Some(chunk);
             let may_go_on = match stopped {
-                Stopped::Error(error) => return Err(error),
-                Stopped::Full { needed } => self.wait_for_room(needed, until, Some(sent_in))?,
+                Stopped::Error(error) => Err(error),
+                Stopped::Full { needed } => self.wait_for_room(needed, until, Some(sent_in)),
                 Stopped::TopicUnknown => {
                     std::thread::sleep(LOOK_AGAIN);
-                    true
+                    Ok(true)
                 }
             };
-            if !may_go_on || Instant::now() >= until {
-                break;
+            match may_go_on {
+                Ok(true) if Instant::now() < until => {}
+                // The next call fails again: this one returns how many rows are in batches.
+                Err(error) if row == from_row => return Err(error),
+                _ => break,
             }
         }
         Ok(row - from_row)

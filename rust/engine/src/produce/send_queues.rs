@@ -119,7 +119,16 @@ impl<T: Clone> SendQueues<T> {
 
     /// Tells whether no record up to this number waits any more, but for those of aborted transactions.
     pub fn is_done_up_to(&self, number: u64) -> bool {
-        let waits = |waiting: &&QueuedRecord<T>| self.may_send(waiting.id);
-        self.queues.values().all(|queue| queue.iter().find(waits).is_none_or(|first| first.id.number > number))
+        self.queues.values().all(|queue| self.is_past(queue, number))
+    }
+
+    /// As [`Self::is_done_up_to`], of one queue.
+    pub fn is_queue_done_up_to(&self, queue: &str, number: u64) -> bool {
+        self.queues.get(queue).is_none_or(|queue| self.is_past(queue, number))
+    }
+
+    fn is_past(&self, queue: &VecDeque<QueuedRecord<T>>, number: u64) -> bool {
+        let first = queue.iter().find(|waiting| self.may_send(waiting.id));
+        first.is_none_or(|first| first.id.number > number)
     }
 }

@@ -60,8 +60,10 @@ fn a_goal_is_passed_when_all_that_came_before_are_done() {
     queues.push("topic", 1, 2);
     let goal = queues.last_number();
     queues.push("room", 1, 3);
-    assert!(!queues.is_done_up_to(goal));
+    assert!(!queues.is_done_up_to(goal) && !queues.is_queue_done_up_to("room", goal));
+    assert!(queues.is_queue_done_up_to("another", goal));
     queues.pop("topic");
+    assert!(queues.is_queue_done_up_to("topic", goal));
     assert!(!queues.is_done_up_to(goal));
     queues.pop("room");
     assert!(queues.is_done_up_to(goal) && !queues.is_done_up_to(queues.last_number()));

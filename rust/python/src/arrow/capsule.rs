@@ -185,7 +185,8 @@ unsafe fn one_batch(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<R
 }
 
 fn no_columns(given: &DataType) -> ArrowError {
-    ArrowError::InvalidArgumentError(format!("expected columns, not an array of {given}"))
+    let advice = "pyarrow.table({\"value\": array}) makes a table of it";
+    ArrowError::InvalidArgumentError(format!("expected columns, not an array of {given}; {advice}"))
 }
 
 /// Converts a struct array to a record batch. A null struct is an error: its columns hold masked values, not a record.

@@ -75,11 +75,15 @@ fn no_data(name: &str, given: &Bound<'_, PyAny>) -> PyErr {
 
 /// The value and its type, shortened, for an error message.
 pub(crate) fn short(given: &Bound<'_, PyAny>) -> String {
-    let shown = deferred_error::repr(given);
-    let name = given.get_type().name().map_or_else(|_| "?".into(), |name| deferred_error::text(&name));
+    let (shown, name) = (deferred_error::repr(given), type_name(given));
     let cut: String = shown.chars().take(60).collect();
     let dots = if cut.len() < shown.len() { "..." } else { "" };
     format!("{cut}{dots} ({name})")
+}
+
+/// The name of the value's type.
+pub(super) fn type_name(given: &Bound<'_, PyAny>) -> String {
+    given.get_type().name().map_or_else(|_| "?".into(), |name| deferred_error::text(&name))
 }
 
 /// Milliseconds since 1970, from a whole number or an aware datetime.

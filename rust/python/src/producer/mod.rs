@@ -315,8 +315,8 @@ impl ProducerCore {
     }
 
     /// `headers` are added to each row that has none of their names. `key` and `value` are the formats of rows whose
-    /// columns are not bytes yet.
-    #[pyo3(signature = (data, topic, needs_partition, headers=Vec::new(), key=None, value=None))]
+    /// columns are not bytes yet. The rows are sent after what waits in the queues `behind`, or in any.
+    #[pyo3(signature = (data, topic, needs_partition, behind=None, headers=Vec::new(), key=None, value=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn _send_batch(
         &self,
@@ -324,6 +324,7 @@ impl ProducerCore {
         data: &Bound<'_, PyAny>,
         topic: Option<&str>,
         needs_partition: bool,
+        behind: Option<Vec<String>>,
         headers: Vec<(String, Vec<u8>)>,
         key: PySpec<'_>,
         value: PySpec<'_>,
@@ -347,6 +348,7 @@ impl ProducerCore {
                            is not called for rows; add the column, or set a partitioner by its name";
             return Err(argument_error(py, message.into()));
         }
+        shared.wait_behind(py, &report, behind.as_deref())?;
         let (mut count, mut untaken) = (0, None);
         while let Some(batch) = py.detach(|| reader.next()) {
             let batch = batch.map_err(|error| capsule::unreadable(py, &error))?;

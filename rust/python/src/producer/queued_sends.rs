@@ -2,7 +2,9 @@
 //! ([`QueuedSends`](monedula_client::producer::QueuedSends)); the threads that serve them are Python's.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use monedula_client::producer::Report;
 use monedula_engine::produce::SendFault;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -94,7 +96,7 @@ impl QueuedSendsCore {
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
         let shared = self.shared.get()?;
         let last = shared.queued.last_number();
-        done_within(py, timeout, |until| shared.queued.wait(last, until))
+        done_within(py, timeout, |until| shared.queued.wait(None, last, until))
     }
 
     /// Present trouble with topics or brokers; `None` if there is none.
@@ -108,6 +110,17 @@ impl QueuedSendsCore {
 }
 
 impl Shared {
+    /// Waits until the records that wait in these queues now, or in any, are sent or have failed: rows that are sent
+    /// next would overtake them. The rows belong to the transaction that is open now.
+    pub(super) fn wait_behind(&self, py: Python<'_>, report: &Report, queues: Option<&[String]>) -> PyResult<()> {
+        let last = self.queued.last_number();
+        if self.queued.wait(queues, last, Instant::now()) {
+            return Ok(());
+        }
+        self.producer.hold(report).map_err(|error| to_py(py, error))?;
+        done_within(py, None, |until| self.queued.wait(queues, last, until)).map(drop)
+    }
+
     /// The transaction is aborted: fails its waiting records.
     pub(super) fn abort_queued(&self, py: Python<'_>) {
         let aborted = self.queued.abort();

@@ -64,15 +64,17 @@ fn with_headers<'py>(
         None => PyList::empty(py),
         Some(given) => match given.cast::<PyDict>() {
             Ok(dict) => dict.items(),
-            // What is no list of pairs is refused with the record.
-            Err(_) if given.try_iter().is_err() => return Ok(given.clone()),
-            Err(_) => {
-                let kept = PyList::empty(py);
-                for pair in given.try_iter()? {
-                    kept.append(pair?)?;
+            Err(_) => match given.try_iter() {
+                // What is no list of pairs is refused with the record.
+                Err(_) => return Ok(given.clone()),
+                Ok(pairs) => {
+                    let kept = PyList::empty(py);
+                    for pair in pairs {
+                        kept.append(pair?)?;
+                    }
+                    kept
                 }
-                kept
-            }
+            },
         },
     };
     let is_set = |pair: &Bound<'py, PyAny>| {

@@ -1,22 +1,24 @@
 //! `RecordTable`: the records of a `send_many`, as Arrow columns of bytes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int32Array, LargeListArray, RecordBatch, StructArray};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use monedula_columns::OutOfMemory;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyIterator, PyList, PyString, PyTuple};
 
-use super::argument_values::{self, Headers, data, short};
+use super::argument_values::{self, Headers, data, short, type_name};
 use super::byte_column::{ByteColumn, reserve};
 use super::record_encoders::TopicEncoders;
 use crate::arrow::capsule;
 use crate::error::{argument_error, to_py};
 
-/// The number of records after which signals are looked for.
-const SIGNAL_ROWS: usize = 1 << 14;
+/// The number of records after which signals are looked for, and other threads of Python are let in.
+const PAUSE_ROWS: usize = 1 << 12;
 
 /// The records of a `send_many`, encoded. Nothing was sent of them.
 #[pyclass(frozen, module = "monedula._monedula")]
@@ -41,7 +43,7 @@ impl RecordTable {
     /// with key and value, where Python chooses the partition.
     ///
     /// # Errors
-    /// If a record is invalid, with a note that names it; an error of the iterable.
+    /// If a record is invalid, or the iterable raises in its place, with a note that names it.
     pub(super) fn of(
         py: Python<'_>,
         records: &Bound<'_, PyAny>,
@@ -49,40 +51,77 @@ impl RecordTable {
         partition_of: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let mut columns = RecordColumns::default();
-        for (row, record) in several(records)?.try_iter()?.enumerate() {
-            if row % SIGNAL_ROWS == SIGNAL_ROWS - 1 {
+        for (row, record) in iterator(records)?.enumerate() {
+            if row % PAUSE_ROWS == PAUSE_ROWS - 1 {
                 py.check_signals()?;
+                py.detach(|| ());
             }
-            let added = columns.add(&record?, encoders, partition_of);
+            let added = record.and_then(|record| columns.add(&record, encoders, partition_of));
             added.map_err(|error| with_note(py, error, row))?;
         }
         columns.finish().map(Self).map_err(|error| argument_error(py, error.to_string()))
     }
 }
 
-/// Refuses what may be iterated, and is no collection of records.
-fn several<'a, 'py>(records: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyAny>> {
+/// The iterator of a collection of records. `__iter__` is called once: that of an outbox takes what waits.
+///
+/// # Errors
+/// Refuses what may be iterated, and is no collection of records; an error of `__iter__`.
+fn iterator<'py>(records: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+    let py = records.py();
     let is_one = records.is_instance_of::<PyBytes>()
         || records.is_instance_of::<PyString>()
         || records.is_instance_of::<PyDict>();
-    let advice = if records.hasattr("__arrow_c_stream__")? || records.hasattr("__arrow_c_array__")? {
-        "send_batch(data, topic) sends a table"
-    } else if is_one || records.try_iter().is_err() {
-        "send(topic, value) sends one record"
+    let is_arrow = records.hasattr("__arrow_c_stream__")? || records.hasattr("__arrow_c_array__")?;
+    let one = "send(topic, value) sends one record";
+    let advice: Cow<'_, str> = if is_one {
+        one.into()
+    } else if is_record(records) {
+        "a tuple of texts is one record, [(key, value)] a list of it; values without keys go into a list".into()
+    } else if let Some(method) = is_arrow.then(|| column_to_list(records)).transpose()?.flatten() {
+        format!(".{method}() makes a list of this column, and send_batch(data, topic) sends a table of it").into()
+    } else if is_arrow {
+        "send_batch(data, topic) sends a table".into()
     } else {
-        return Ok(records);
+        match records.try_iter() {
+            // Of an object without `__iter__`: an error that `__iter__` itself raises has a traceback.
+            Err(error) if error.is_instance_of::<PyTypeError>(py) && error.traceback(py).is_none() => one.into(),
+            outcome => return outcome,
+        }
     };
+    // Tables are shown on several lines.
+    let given = if is_arrow { type_name(records) } else { short(records) };
     let message = format!(
-        "records={}: expected a list, or an iterable, of values, (key, value) or (key, value, headers); {advice}",
-        short(records)
+        "records={given}: expected a list, or an iterable, of values, (key, value) or (key, value, headers); {advice}"
     );
-    Err(argument_error(records.py(), message))
+    Err(argument_error(py, message))
+}
+
+/// True for a plain tuple that begins with a text and has no tuple in it: a record in place of a list of records.
+fn is_record(records: &Bound<'_, PyAny>) -> bool {
+    let Ok(tuple) = records.cast_exact::<PyTuple>() else { return false };
+    let is_text = |part: &Bound<'_, PyAny>| part.is_instance_of::<PyString>() || part.is_instance_of::<PyBytes>();
+    tuple.get_item(0).is_ok_and(|first| is_text(&first)) && !tuple.iter().any(|part| part.is_instance_of::<PyTuple>())
+}
+
+/// The method that makes a list of a single column of Arrow data; `None` for a table.
+fn column_to_list(data: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
+    if data.hasattr("columns")? {
+        return Ok(None);
+    }
+    for method in ["to_list", "tolist", "to_pylist"] {
+        if data.hasattr(method)? {
+            return Ok(Some(method));
+        }
+    }
+    Ok(None)
 }
 
 fn with_note(py: Python<'_>, error: PyErr, row: usize) -> PyErr {
     let note = format!("monedula: raised for records[{row}] of send_many(); none of the records was sent");
-    let noted = error.value(py).call_method1("add_note", (note,));
-    noted.err().unwrap_or(error)
+    // Fails if the error has something else as its notes: it is raised without this one.
+    let _ = error.value(py).call_method1("add_note", (note,));
+    error
 }
 
 #[derive(Default)]
@@ -104,6 +143,14 @@ impl RecordColumns {
         partition_of: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<()> {
         let py = record.py();
+        if record.is_instance_of::<PyList>() && encoders.is_none_or(|encoders| encoders.value.is_none()) {
+            let message = format!(
+                "value={}: expected bytes, str or None; a record with a key is a tuple, (key, value), and json.dumps() \
+                 makes a text of a list",
+                short(record)
+            );
+            return Err(argument_error(py, message));
+        }
         let (key, value, headers) = parts(record)?;
         let (key, value, headers) = match encoders {
             None => (key, value, headers),

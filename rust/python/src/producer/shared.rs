@@ -90,8 +90,8 @@ impl Shared {
         if room { Ok(()) } else { Err(to_py(py, self.buffer_full(needed))) }
     }
 
-    /// Takes rows, waiting for room. If some were not taken within `max.block.ms`, returns the first of them, and the
-    /// error.
+    /// Takes rows, waiting for room. If some were not taken within `max.block.ms`, or before the producer was closed,
+    /// returns the first of them, and the error.
     pub(super) fn take_rows(
         &self,
         py: Python<'_>,
@@ -102,7 +102,16 @@ impl Shared {
     ) -> PyResult<Option<(usize, ClientError)>> {
         let (mut row, mut deadline) = (0, Instant::now() + self.max_block);
         let taking = in_slices(py, |until| {
-            let taken = self.producer.send_batch(batch, columns, topic, report, row, until.min(deadline))?;
+            let taken = match self.producer.send_batch(batch, columns, topic, report, row, until.min(deadline)) {
+                Err(error @ ClientError::ProducerClosed) => {
+                    row += self.producer.fail_rest(report, &error);
+                    // An error instead of a future would lose the outcome of the rows before: they are delivered.
+                    let is_none_taken = report.taken_rows() == 0;
+                    let untaken = (row < batch.num_rows()).then(|| (row, error.clone()));
+                    return if is_none_taken { Err(error) } else { Ok(Some(untaken)) };
+                }
+                taken => taken?,
+            };
             row += taken;
             if row >= batch.num_rows() {
                 return Ok(Some(None));
@@ -120,7 +129,7 @@ impl Shared {
             Ok(Some((row < batch.num_rows()).then_some((row, error))))
         });
         if taking.is_err() {
-            // The producer was closed, or Ctrl-C was pressed: the rows that are left must not be sent with the next
+            // Ctrl-C was pressed, or the transaction has ended: the rows that are left must not be sent with the next
             // table.
             let ended = "send_batch() ended with an error before its last row was taken";
             self.producer.fail_rest(report, &ClientError::Argument(ended.into()));

@@ -151,6 +151,12 @@ impl Report {
         state.refusal.clone().map(|error| (state.refused, error))
     }
 
+    /// Number of rows that are in batches, or wait for their topic.
+    pub fn taken_rows(&self) -> u64 {
+        let state = self.state();
+        state.taken - state.refused
+    }
+
     pub(in crate::producer) fn refusal(&self) -> Option<ClientError> {
         self.state().refusal.clone()
     }
