@@ -415,11 +415,15 @@ class Consumer(CallsBack, ConsumerBase):
     def unsubscribe(self, timeout: float = 5.0) -> None:
         """Leave the group: revoke all owned partitions, with `on_revoked` and the commits that belong to it.
 
+        Of a `run` that is under way, the records that handlers have finished are committed (with `transaction=`, those
+        of transactions that are), and it ends with `ArgumentError`: nothing is assigned any more.
+
         Args:
             timeout: seconds after which it returns in any case.
         """
         self._refuse_in_callback("unsubscribe")
         until = monotonic() + seconds("timeout", timeout)
+        self._report_run()
         self._member.begin_unsubscribe()
         self._named = set()
         self._leave(until)
