@@ -69,7 +69,7 @@ class Runner:
         self._settings = settings
         self._made = threading.Event()
         self._task: asyncio.Task[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         arguments = (topics, handler, subscribe or {}, consumer or {}, run)
         body = self._sync if kind == "sync" else lambda *given: asyncio.run(self._async(*given))
         self._thread = threading.Thread(target=self._keep, args=(body, arguments), daemon=True)
@@ -88,9 +88,9 @@ class Runner:
 
     def cancel(self) -> None:
         """Cancel the task of an async run."""
-        assert self._loop is not None
+        assert self.loop is not None
         assert self._task is not None
-        self._loop.call_soon_threadsafe(self._task.cancel)
+        self.loop.call_soon_threadsafe(self._task.cancel)
 
     def is_over(self) -> bool:
         """Whether the run has ended and the consumer is closed."""
@@ -137,8 +137,8 @@ class Runner:
             async with monedula.AsyncProducer(self._transaction, value=self._value) as producer:
                 await made.run(awaited, transaction=producer, **run)
 
-        self._loop = asyncio.get_running_loop()
-        self._loop.set_default_executor(ThreadPoolExecutor(128))
+        self.loop = asyncio.get_running_loop()
+        self.loop.set_default_executor(ThreadPoolExecutor(128))
         async with monedula.AsyncConsumer(self._settings, **consumer) as made:
             made.subscribe(topics, **subscribe)
             self.consumer = made

@@ -220,6 +220,30 @@ def test_closing_a_consumer_in_a_handler_commits_what_other_handlers_have_finish
         assert committed(watching, topic, [0]) == [20], "the record whose handler closed it is not finished"
 
 
+@FACES
+@pytest.mark.both_protocols
+def test_leaving_the_group_in_a_handler_commits_what_other_handlers_have_finished(
+    ground: Ground, protocol: str, face: str
+) -> None:
+    topic, group = ground.topic(), ground.name("group")
+    ground.append(topic, range(30))
+    settings = settings_for(ground, protocol, group)
+    settings["auto.commit.interval.ms"] = 100_000
+
+    def handle(record: monedula.Record) -> None:
+        if record.offset == 20:
+            left = runner.consumer.unsubscribe() if runner.consumer is not None else None
+            if inspect.iscoroutine(left):
+                assert runner.loop is not None
+                asyncio.run_coroutine_threadsafe(left, runner.loop).result(PATIENCE_SECONDS)
+
+    runner = Runner(face, settings, topic, handle, order="partition")
+    with pytest.raises(monedula.ArgumentError, match="nothing is assigned"):
+        runner.join()
+    with monedula.Consumer(ground.settings(group)) as watching:
+        assert committed(watching, topic, [0]) == [20], "the record whose handler left is not finished"
+
+
 def member_of(broker: Broker, **settings: object) -> dict[str, Any]:
     return {
         "bootstrap.servers": broker.bootstrap_servers,

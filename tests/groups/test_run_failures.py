@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import monedula
@@ -303,6 +304,44 @@ def test_dead_letters_are_written_with_the_login_of_the_consumer(face: str, capl
         assert "secret" not in repr(vars(runner.consumer))
         assert runner.committed == {TopicPartition("orders", 0): 1}
     assert "group.id" not in caplog.text, "the producer is given settings that it knows"
+
+
+async def of_a_coroutine(_: monedula.Record) -> None:
+    pytest.fail("nobody awaits it")
+
+
+def of_a_generator(record: monedula.Record) -> Any:
+    yield record.value
+
+
+async def of_an_async_generator(record: monedula.Record) -> Any:
+    yield record.value
+
+
+@FACES
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("hidden", [of_a_coroutine, of_a_generator, of_an_async_generator])
+def test_a_handler_whose_code_did_not_run_has_handled_nothing(
+    ground: Ground, face: str, hidden: Callable[[monedula.Record], object]
+) -> None:
+    topic, letters, group = ground.topic(), ground.topic(), ground.name("group")
+    keyed(ground, topic, 1, 5)
+    runner = Runner(
+        face,
+        ground.settings(group),
+        topic,
+        lambda each: hidden(each) if each.offset == 2 else None,
+        consumer={"headers": True},
+        retries=3,
+        dead_letter=letters,
+        on_error=lambda *_: "skip",
+        until="latest",
+    )
+    with pytest.raises(monedula.ArgumentError, match=r"handler: it returned <.*which run") as raised:
+        runner.join()
+    assert raised.value.__notes__ == [f"monedula: raised while handling {topic}-0 at offset 2, after 1 attempt"]
+    with monedula.Consumer(ground.settings(group)) as watching:
+        assert committed(watching, topic, [0]) == [2]
 
 
 @FACES

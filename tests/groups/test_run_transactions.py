@@ -534,6 +534,43 @@ def test_a_seek_into_the_records_of_one_call_repeats_its_replies_and_loses_none(
 
 
 @FACES
+@pytest.mark.parametrize("way", ["rewind", "committed", "rewind, then an offset"])
+@pytest.mark.parametrize(
+    ("api", "on"), [("TxnOffsetCommit", "request"), ("TxnOffsetCommit", "answer"), ("EndTxn", "answer")]
+)
+def test_going_back_while_a_transaction_is_committed_writes_nothing_twice(
+    face: str, api: str, on: Any, way: str
+) -> None:
+    with Broker(topics={"orders": 1, "done": 1}, settings=SETTINGS) as broker:
+        broker.append("orders", [str(number) for number in range(10)])
+        late = broker.fault(api=api, hold=True, on=on, count=1)
+        transaction = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"}
+        more: dict[str, Any] = {"reply_topic": "done", "order": "partition", "batch_size": 10, "until": "latest"}
+
+        def handle(records: list[monedula.Record]) -> Any:
+            return [monedula.Reply(record.value) for record in records]
+
+        runner = Runner(face, alone(broker), "orders", handle, transaction=transaction, **more)
+        until(lambda: late.hits == 1)
+        consumer = runner.consumer
+        assert consumer is not None
+        if way == "committed":
+            consumer.seek(("orders", 0), "committed")
+            # A look-up that did not wait is answered before that of a client that has to connect first.
+            with monedula.Consumer(alone(broker)) as watching:
+                watching.committed([TopicPartition("orders", 0)])
+        else:
+            consumer.rewind()
+        if way == "rewind, then an offset":
+            consumer.seek(("orders", 0), 10)
+        late.remove()
+        runner.join()
+        assert committed(broker.bootstrap_servers, "done") == numbers(10)
+        assert runner.committed == {TopicPartition("orders", 0): 10}
+        assert runner.metrics["run_handled"] == 10
+
+
+@FACES
 @pytest.mark.parametrize("verb", ["commit", "commit_async"])
 def test_offsets_are_not_committed_beside_the_transactions(ground: Ground, face: str, verb: str) -> None:
     topic, target, group = ground.topic(), ground.topic(), ground.name("group")

@@ -1,7 +1,8 @@
 """`ConsumerBase`, which `Consumer` and `AsyncConsumer` share: the methods that do not wait."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from monedula._arguments import (
@@ -178,7 +179,7 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
         """Set the position from which a partition is read next.
 
         Records of the partition that were fetched already are dropped. A partition that stopped with an error is read
-        again.
+        again. While a `run` commits a transaction, `"committed"` waits for its end, in the background.
 
         Args:
             partition: `(topic, partition)`.
@@ -188,7 +189,7 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
         Raises:
             ArgumentError: if the partition is not assigned, or there is no `group.id` for `"committed"`.
         """
-        self._core.seek(raw_partition(partition), raw_position(position))
+        self._seek_one(raw_partition(partition), raw_position(position))
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Seek to the smallest offset of these partitions, or of all assigned ones if none is given."""
@@ -336,9 +337,21 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
 
     def _seek_each(self, name: str, partitions: tuple[tuple[str, int], ...], position: RawPosition) -> None:
         if not partitions:
-            self._core.seek_all(position)
+            self._in_order(partial(self._core.seek_all, position))
         for partition in one_by_one(name, partitions):
-            self._core.seek(partition, position)
+            self._seek_one(partition, position)
+
+    def _seek_one(self, partition: tuple[str, int], position: RawPosition) -> None:
+        seek = partial(self._core.seek, partition, position)
+        if not self._in_order(seek, to_committed=position[0] == "committed"):
+            self._core.status(partition)  # raises if it is not assigned
+
+    def _in_order(self, seek: Callable[[], None], *, to_committed: bool = False) -> bool:
+        run = self._last_run
+        if run is None or not run.is_under_way or run.rounds is None:
+            seek()
+            return True
+        return run.rounds.seek(seek, to_committed=to_committed)
 
     def _each(self, name: str, partitions: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
         if partitions:

@@ -179,6 +179,10 @@ class GroupVerbs(Unpicklable):
     def _begin_reading(self) -> "MemberReading":
         raise NotImplementedError
 
+    def _in_order(self, seek: Callable[[], None], *, to_committed: bool = False) -> bool:
+        """Seek now, or once the transaction has ended that a `run` commits; returns false if it waits."""
+        raise NotImplementedError
+
     def _check_schema(self, topics: Iterable[str] | None) -> None:
         """Refuse topics, or a pattern if `None`, that would be read with the schema of another one's subject."""
         if self._of_topic is None:
@@ -204,13 +208,14 @@ class GroupVerbs(Unpicklable):
     def rewind(self) -> None:
         """Go back to the committed offsets, to read uncommitted records again, such as after an aborted transaction.
 
-        `Producer.transaction(consumer)` calls it by itself.
+        `Producer.transaction(consumer)` calls it by itself. While a `run` commits a transaction, this waits for its
+        end, in the background.
 
         Raises:
             ArgumentError: without `group.id`.
             ClosedError: if the consumer is closed.
         """
-        self._member.rewind()
+        self._in_order(self._member.rewind, to_committed=True)
 
     def group_metadata(self) -> GroupMetadata:
         """The current identity of this consumer in its group (KIP-447).

@@ -190,6 +190,7 @@ class AsyncConsumer(ConsumerBase, LoopClient):
         """Leave the group; as `Consumer.unsubscribe`."""
         self._refuse_in_callback("unsubscribe")
         until = self._loop().time() + seconds("timeout", timeout)
+        self._report_run()
         self._member.begin_unsubscribe()
         self._named = set()
         await self._leave(until)

@@ -255,7 +255,8 @@ class Consumer(CallsBack, ConsumerBase):
         Raises:
             Exception: what the handler raised, unchanged, once it is given up without `dead_letter`. A note has
                 topic, partition and offset. Handlers that run are waited for; no other is begun.
-            ArgumentError: if an argument makes no sense, or this consumer is not subscribed.
+            ArgumentError: if an argument makes no sense, or this consumer is not subscribed; at the first record for
+                which the handler returned a coroutine or a generator: its code did not run.
             CommitFailedError: if the last commit failed.
             TransactionAbortedError: if three transactions in a row were aborted, or one for a reply or dead letter that
                 another would not write either.
@@ -417,11 +418,15 @@ class Consumer(CallsBack, ConsumerBase):
     def unsubscribe(self, timeout: float = 5.0) -> None:
         """Leave the group: revoke all owned partitions, with `on_revoked` and the commits that belong to it.
 
+        Of a `run` that is under way, the records that handlers have finished are committed (with `transaction=`, those
+        of transactions that are), and it ends with `ArgumentError`: nothing is assigned any more.
+
         Args:
             timeout: seconds after which it returns in any case.
         """
         self._refuse_in_callback("unsubscribe")
         until = monotonic() + seconds("timeout", timeout)
+        self._report_run()
         self._member.begin_unsubscribe()
         self._named = set()
         self._leave(until)

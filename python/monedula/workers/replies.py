@@ -1,6 +1,6 @@
 """`Reply`, and what a handler returns as the records that a run writes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -50,6 +50,19 @@ class Reply:
             self.headers,
             self.timestamp,
         )
+
+
+def refusal(returned: object) -> ArgumentError | None:
+    """Return an error if a handler returned its own body, which did not run: such a record is not handled."""
+    if returned is None or not isinstance(returned, (Coroutine, Generator, AsyncGenerator)):
+        return None
+    shown = repr(returned)
+    if isinstance(returned, (Coroutine, Generator)):
+        returned.close()  # else Python warns of a coroutine that was never awaited
+    hint = "return values, several in a list"
+    if isinstance(returned, Coroutine):
+        hint = "await it in the handler, a coroutine function for AsyncConsumer; or call plain functions"
+    return ArgumentError(f"it returned {shown}, which run() does not run", argument="handler", hint=hint)
 
 
 def replies_of(returned: object, topic: str, record: Record | None) -> list[SendArguments]:

@@ -17,6 +17,7 @@ from monedula.producer._send_queue import SendArguments
 from monedula.producer.aio import AsyncProducer
 from monedula.workers.failures import Verdict
 from monedula.workers.outputs import REFUSALS, Outputs
+from monedula.workers.replies import refusal
 from monedula.workers.runs import (
     COMMIT_SECONDS,
     FULL_SECONDS,
@@ -322,6 +323,9 @@ class TaskRun:
                 result = handler(given)
                 if type(result) is CoroutineType or inspect.isawaitable(result):
                     result = await result
+                if (refused := refusal(result)) is not None:
+                    run.stop(refused, worker, given if is_list else [given])
+                    continue
                 replies = [] if outputs is None else await self._replies(outputs, given if is_list else [given], result)
             except BaseException as error:
                 await self._raised(worker, given, given if is_list else [given], error)

@@ -13,6 +13,7 @@ from monedula.errors import KafkaError, TransactionAbortedError, WakeupError
 from monedula.producer._send_queue import SendArguments
 from monedula.producer.sync import Producer
 from monedula.workers.outputs import REFUSALS, Outputs
+from monedula.workers.replies import refusal
 from monedula.workers.runs import (
     COMMIT_SECONDS,
     FULL_SECONDS,
@@ -279,6 +280,9 @@ class ThreadRun:
             for given in worker:
                 try:
                     returned = handler(given)
+                    if (refused := refusal(returned)) is not None:
+                        self._stop(refused, worker, given if is_list else [given])
+                        continue
                     replies = [] if outputs is None else self._replies(outputs, given if is_list else [given], returned)
                 except Exception as error:
                     self._failed(worker, given, error)
@@ -286,8 +290,8 @@ class ThreadRun:
                     self._stop(raised, worker, given if is_list else [given])
                 else:
                     if replies:
-                        refused = partial(self._failed, worker, given)
-                        self._written(replies, worker, given if is_list else [given], refused)
+                        failed = partial(self._failed, worker, given)
+                        self._written(replies, worker, given if is_list else [given], failed)
         except BaseException as raised:
             # There was no memory for the records.
             self._stop(raised, worker, [])

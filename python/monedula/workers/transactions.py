@@ -5,13 +5,14 @@ just these records. What is written for a record behind a gap waits in memory fo
 would be written again after a crash. Handlers run on while a round is committed. Nothing here waits.
 """
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from time import monotonic
 from typing import NamedTuple
 
 from monedula._monedula import ConsumerCore, LaneRound, Lanes, MemberCore, SendFuture
-from monedula.errors import KafkaTimeoutError, TransactionAbortedError
+from monedula.errors import ArgumentError, ClosedError, KafkaTimeoutError, TransactionAbortedError
 from monedula.producer._dead_letters import LetterProducer
 from monedula.producer._send_queue import SendArguments
 from monedula.producer._transactions import Consumer
@@ -97,6 +98,41 @@ class Rounds:
         self._interval = interval
         self._last = monotonic()
         self._aborts = 0
+        # Re-entrant: a signal handler may seek. Held while a round is taken, so that no seek sees half of one.
+        self._lock = threading.RLock()
+        self._is_under_way = False
+        """True from the taking of a round until its outcome is known."""
+        self._seeks: list[Callable[[], None]] = []
+        """Seeks that wait for that outcome, in their order."""
+
+    def seek(self, seek: Callable[[], None], *, to_committed: bool) -> bool:
+        """Call `seek` now, or after the round that is under way: what is committed is not known before.
+
+        Seeks keep their order. If the outcome of a round is never known, those that wait are dropped: the run ends, and
+        the next one begins at what is committed.
+
+        Args:
+            seek: seeks in the consumer.
+            to_committed: true if it depends on what is committed.
+
+        Returns:
+            False if it waits.
+        """
+        with self._lock:
+            if self._is_under_way and (to_committed or self._seeks):
+                self._seeks.append(seek)
+                return False
+            seek()
+            return True
+
+    def _end(self) -> None:
+        """The outcome of the round is known: seek as was asked meanwhile."""
+        with self._lock:
+            self._is_under_way = False
+            while self._seeks:
+                # A partition that was lost meanwhile is read by its next owner.
+                with suppress(ArgumentError, ClosedError):
+                    self._seeks.pop(0)()
 
     def is_due(self, *, is_urgent: bool) -> bool:
         """Return true if it is time for a round; `is_urgent` if a rebalance or the end of the run waits for it."""
@@ -110,10 +146,13 @@ class Rounds:
         Args:
             is_last: true if no handler is waited for any longer.
         """
-        rows = self._lanes.round(self._core, is_last)
-        if rows is None:
-            self._last = monotonic()
-            return None
+        with self._lock:
+            self._is_under_way = True
+            rows = self._lanes.round(self._core, is_last)
+            if rows is None:
+                self._last = monotonic()
+                self._end()
+                return None
         offsets = {TopicPartition(*place): offset for place, offset in rows.offsets.items()}
         return Round(rows, offsets, [Written(each, place) for written, place in rows.written for each in written])
 
@@ -122,6 +161,7 @@ class Rounds:
         self._last = monotonic()
         self._aborts = 0
         self._lanes.commit(member, taken.rows)
+        self._end()
 
     def forget_aborts(self) -> None:
         """Records were left behind: a rebalance that takes a partition has the transaction aborted."""
@@ -134,6 +174,7 @@ class Rounds:
             TransactionAbortedError: if no transaction succeeds, or another would not write a record either.
         """
         self._last = monotonic()
+        self._end()
         if self._lanes.has_lost():
             self._aborts = 0
             return
