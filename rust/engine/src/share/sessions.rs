@@ -248,13 +248,13 @@ impl ShareSessions {
         }
     }
 
-    /// The time to look at the machine again if nothing else happens before.
-    pub fn wake_at(&self) -> Option<Now> {
+    /// The time after `now` to look at the machine again if nothing else happens before.
+    pub fn wake_at(&self, now: Now) -> Option<Now> {
         let retries = self.nodes.values().filter_map(|session| session.retry_at);
         let waits = self.waits.values().map(|wait| wait.until).chain([self.refresh.until]);
         let asking = retries.chain(waits).filter(|_| self.is_wanted && self.closing.is_none());
-        // Zero stands for a refresh that was never needed.
-        asking.filter(|at| !at.is_zero()).chain(self.closing.filter(|_| !self.is_closed)).min()
+        // What was due before has been done: a retry that is in flight, or a pause whose partition has had no records since.
+        asking.filter(|at| *at > now).chain(self.closing.filter(|_| !self.is_closed)).min()
     }
 
     /// The sessions that are open, and whether a request is in flight in each.

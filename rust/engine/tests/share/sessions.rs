@@ -124,7 +124,7 @@ fn a_session_that_is_lost_again_and_again_is_opened_with_a_pause() {
     world.fetch(1);
     world.refuse(1, ErrorCode::ShareSessionNotFound);
     assert!(world.ready().is_empty());
-    assert!(world.sessions.wake_at().is_some_and(|at| at > world.now && at <= world.now + BACKOFF));
+    assert!(world.sessions.wake_at(world.now).is_some_and(|at| at > world.now && at <= world.now + BACKOFF));
     world.pass(BACKOFF);
     assert_eq!(world.ready(), [1]);
 }
@@ -254,13 +254,31 @@ fn a_partition_with_an_error_waits_while_others_go_on() {
     assert_eq!(world.fetch(1).partitions.iter().map(|planned| planned.partition).collect::<Vec<_>>(), [0]);
 }
 
+// A time that has passed would wake the driver again at once, for as long as the broker holds the fetch.
+#[test]
+fn what_was_waited_for_wakes_nobody_once_it_was_asked_for_again() {
+    let mut world = World::new(settings(), &[(0, Some(1)), (1, None)]);
+    world.fetch(1);
+    world.lose(1);
+    world.pass(secs(2));
+    world.fetch(1);
+    assert!(world.sessions.wake_at(world.now).is_none_or(|at| at > world.now), "the retry is in flight");
+    let mut failed = fetched(0, &[]);
+    failed.code = ErrorCode::UnknownTopicId;
+    world.answer(1, vec![failed]);
+    world.lead(&[(0, Some(1)), (1, Some(1))]);
+    world.pass(secs(2));
+    world.fetch(1);
+    assert_eq!(world.sessions.wake_at(world.now), None, "the partition's pause is over, and it has no records");
+}
+
 // kafka#20135: after a restart of the whole cluster metadata had no leaders.
 #[test]
 fn without_a_leader_metadata_is_asked_for_with_a_backoff() {
     let mut world = World::new(settings(), &[(0, None)]);
     assert!(world.ready().is_empty() && world.ready().is_empty());
     assert_eq!(world.refreshes(), 1);
-    world.now = world.sessions.wake_at().expect("it asks again");
+    world.now = world.sessions.wake_at(world.now).expect("it asks again");
     world.ready();
     assert_eq!(world.refreshes(), 2);
     world.lead(&[(0, Some(3))]);
@@ -357,11 +375,11 @@ fn closing_waits_for_the_request_in_flight_and_ends_at_its_deadline() {
     world.fetch(1);
     world.sessions.close(world.now + secs(5));
     assert!(world.acknowledge_next().is_none());
-    assert_eq!(world.sessions.wake_at(), Some(world.now + secs(5)));
+    assert_eq!(world.sessions.wake_at(world.now), Some(world.now + secs(5)));
     world.pass(secs(5));
     assert!(matches!(&world.outcomes()[..], [(1, Err(E::Unknown { .. }))]));
     assert_eq!(world.outputs.back(), Some(&ShareOutput::Closed));
-    assert_eq!(world.sessions.wake_at(), None);
+    assert_eq!(world.sessions.wake_at(world.now), None);
 }
 
 #[test]
