@@ -82,7 +82,7 @@ impl Plan {
             users,
             lock,
             delivery_limit: chance.between(2, 6) as i16,
-            record_locks: *chance.pick(&[10, 50, 2000]),
+            record_locks: *chance.pick(&[100, 2000]),
             session: chance.ms(3000, 8000),
             heartbeat: chance.ms(400, 1000),
             assignment_interval: *chance.pick(&[Duration::ZERO, Duration::from_secs(1)]),

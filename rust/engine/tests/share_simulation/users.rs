@@ -1,5 +1,6 @@
 //! The users' threads: they are handed rows, decide what becomes of them, commit, renew, and do something else.
 
+use std::slice::from_ref;
 use std::time::Duration;
 
 use monedula_engine::share::{AcknowledgeType, AcknowledgedRange, Decided, HeldPart, RowRun};
@@ -153,7 +154,7 @@ impl World {
             } else if self.chance.odds(exceptions) {
                 let Some(process) = self.processes.get_mut(&pid) else { return };
                 let rows = process.held.rows(id).unwrap_or_default();
-                process.held.pass(id, 0..rows, AcknowledgeType::Release);
+                process.held.decide_undecided(id, 0..rows, AcknowledgeType::Release);
                 self.mark(pid, id, |_| Some(AcknowledgeType::Release));
             } else if self.chance.odds(masks) {
                 self.decide(pid, id, |world| match world.chance.below(10) {
@@ -184,7 +185,8 @@ impl World {
         let Some(process) = self.processes.get_mut(&pid) else { return };
         let rows = process.held.rows(batch).unwrap_or_default();
         let decided = process.held.take_decided(Some(batch), now);
-        let renewals = process.held.renew(batch, &[0..rows], now);
+        let all = 0..rows;
+        let renewals = process.held.renew(batch, from_ref(&all), now);
         self.acknowledge(pid, decided);
         self.renew(pid, renewals);
     }
@@ -197,7 +199,8 @@ impl World {
             let Some(process) = self.processes.get_mut(&pid) else { return };
             let Some(user) = process.batches.get_mut(&batch) else { return };
             let (partition, offset, decided) = &mut user.rows[row];
-            let taken = process.held.decide(batch, &[row..row + 1], kind);
+            let one = row..row + 1;
+            let taken = process.held.decide(batch, from_ref(&one), kind);
             let expected = decided.is_none_or(|before| before == kind);
             if expected && decided.is_none() {
                 *decided = Some(kind);

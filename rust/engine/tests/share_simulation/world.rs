@@ -118,7 +118,6 @@ impl World {
             ("group.share.min.record.lock.duration.ms", "1000".to_owned()),
             ("group.share.record.lock.duration.ms", ms(plan.lock)),
             ("group.share.delivery.count.limit", plan.delivery_limit.to_string()),
-            ("group.share.min.partition.max.record.locks", "1".to_owned()),
             ("group.share.partition.max.record.locks", plan.record_locks.to_string()),
         ] {
             settings.kafka.set(name, &value).unwrap();
