@@ -1,4 +1,5 @@
 //! Connections with what is on its way in them. Bytes of one connection keep their order, as TCP has it; those of two do not.
+#![allow(dead_code, reason = "each simulation uses a part")]
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use monedula_broker::NodeId;
 use monedula_broker::core::Action;
+use monedula_engine::TopicPartition;
 use monedula_engine::group::{Call, CallId, ConnectionPurpose};
 use monedula_engine::share::{AcknowledgePlan, PlannedPartition, ShareAnswer, ShareFetchPlan};
-use monedula_engine::TopicPartition;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::{decode_response, encode_request};
 use monedula_protocol::messages::share_acknowledge::ShareAcknowledgeRequest;
@@ -57,8 +57,8 @@ impl Body {
     fn planned(&self) -> Option<(i32, &[PlannedPartition])> {
         match self {
             Self::Call(..) => None,
-            Self::Fetch(plan) => Some((plan.session_epoch, &plan.partitions)),
-            Self::Acknowledge(plan) => Some((plan.session_epoch, &plan.partitions)),
+            Self::Fetch(plan) => Some((plan.session_epoch, &plan.partitions[..])),
+            Self::Acknowledge(plan) => Some((plan.session_epoch, &plan.partitions[..])),
         }
     }
 

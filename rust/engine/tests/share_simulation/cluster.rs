@@ -56,7 +56,9 @@ impl World {
     pub(crate) fn make_topics(&mut self) {
         let nodes = self.plan.nodes as i16;
         let dead = self.plan.dead_letters;
-        for (topic, partitions) in TOPICS.map(|topic| (topic, self.plan.partitions)).into_iter().chain([(DEAD_LETTERS, 1)]) {
+        for (topic, partitions) in
+            TOPICS.map(|topic| (topic, self.plan.partitions)).into_iter().chain([(DEAD_LETTERS, 1)])
+        {
             let mut config = BTreeMap::new();
             if topic == DEAD_LETTERS {
                 config.insert("errors.deadletterqueue.group.enable".to_owned(), "true".to_owned());
@@ -69,7 +71,8 @@ impl World {
         if dead {
             configs.push(("errors.deadletterqueue.topic.name", DEAD_LETTERS));
         }
-        let configs = configs.into_iter().map(|(name, value)| AlterableConfig { name, value: Some(value), ..Default::default() });
+        let configs =
+            configs.into_iter().map(|(name, value)| AlterableConfig { name, value: Some(value), ..Default::default() });
         let resource = AlterConfigsResource {
             resource_type: GROUP_CONFIGS,
             resource_name: GROUP,
@@ -84,14 +87,19 @@ impl World {
 
     pub(crate) fn ask_metadata(&mut self, cluster: &mut Cluster) {
         let topic = |name| MetadataRequestTopic { name: Some(name), ..Default::default() };
-        let request = MetadataRequest { topics: Some(TOPICS.map(topic).to_vec()), allow_auto_topic_creation: false, ..Default::default() };
+        let request = MetadataRequest {
+            topics: Some(TOPICS.map(topic).to_vec()),
+            allow_auto_topic_creation: false,
+            ..Default::default()
+        };
         let answer = self.ask(self.living_node(), &request, METADATA);
         cluster.update(&decode_response::<MetadataRequest<'_>>(&answer, METADATA).unwrap(), self.now);
     }
 
     /// The broker's lag of each partition that the group has read.
     pub(crate) fn lags(&mut self) -> Vec<(TopicPartition, i64)> {
-        let groups = vec![DescribeShareGroupOffsetsRequestGroup { group_id: GROUP, topics: None, ..Default::default() }];
+        let groups =
+            vec![DescribeShareGroupOffsetsRequestGroup { group_id: GROUP, topics: None, ..Default::default() }];
         let request = DescribeShareGroupOffsetsRequest { groups, ..Default::default() };
         for node in 1..=self.plan.nodes {
             let answer = self.ask(node, &request, 1);

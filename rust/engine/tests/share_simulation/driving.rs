@@ -214,7 +214,9 @@ impl World {
         }
         if bug == Some(Bug::AcceptReleases) && tick % 5 == 0 && has_batches {
             let types = partitions.iter_mut().flat_map(|it| &mut it.batches).flat_map(|batch| &mut batch.types);
-            types.filter(|kind| **kind == AcknowledgeType::Release.id()).for_each(|kind| *kind = AcknowledgeType::Accept.id());
+            types
+                .filter(|kind| **kind == AcknowledgeType::Release.id())
+                .for_each(|kind| *kind = AcknowledgeType::Accept.id());
         }
         let planned = partitions.clone();
         self.judge_decisions(pid, &planned);
@@ -244,7 +246,9 @@ impl World {
             Body::Call(..) => return,
         };
         match self.bug {
-            Some(Bug::LostIsGood) if planned.iter().any(|it| !it.batches.is_empty()) => self.pretend(pid, node, planned),
+            Some(Bug::LostIsGood) if planned.iter().any(|it| !it.batches.is_empty()) => {
+                self.pretend(pid, node, planned)
+            }
             _ => process.sessions.lost(node, reason, now),
         }
         self.take_outputs(pid, None);
@@ -280,7 +284,8 @@ impl World {
             process.told.insert((node, None), asked.request);
         }
         let has_moved = |code| matches!(code, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch);
-        let moved = answer.share.partitions.iter().filter(|it| matches!(request.body, Body::Fetch(_)) && has_moved(it.code));
+        let moved =
+            answer.share.partitions.iter().filter(|it| matches!(request.body, Body::Fetch(_)) && has_moved(it.code));
         for it in moved {
             let partition = process.cluster.topics.iter().find(|(_, topic)| topic.id == it.topic_id);
             if let Some((topic, _)) = partition {
@@ -306,7 +311,8 @@ impl World {
             leader: (-1, -1),
             acquired: Vec::new(),
         });
-        let answer = ShareAnswer { code: ErrorCode::None, lock_timeout: self.plan.lock, partitions: partitions.collect() };
+        let answer =
+            ShareAnswer { code: ErrorCode::None, lock_timeout: self.plan.lock, partitions: partitions.collect() };
         let now = self.now;
         if let Some(process) = self.processes.get_mut(&pid) {
             process.sessions.answered(node, &answer, now);

@@ -112,7 +112,9 @@ impl World {
         let first = each.iter().filter_map(acquired_at).min().unwrap_or_default();
         match &outcome {
             Err(error) => self.figures.met(named(error), 1),
-            Ok(_) => self.figures.met("accepted", each.iter().filter(|(_, kind)| *kind == AcknowledgeType::Accept).count()),
+            Ok(_) => {
+                self.figures.met("accepted", each.iter().filter(|(_, kind)| *kind == AcknowledgeType::Accept).count())
+            }
         }
         if let Err(error) = &outcome
             && self.is_calm_since(first)
@@ -146,7 +148,8 @@ impl World {
 
     /// All sessions of a process are closed: it holds nothing, if nothing went wrong.
     pub(crate) fn judge_closed(&mut self, pid: Pid) {
-        let is_late = self.processes.get(&pid).and_then(|process| process.closing).is_none_or(|until| until <= self.now);
+        let is_late =
+            self.processes.get(&pid).and_then(|process| process.closing).is_none_or(|until| until <= self.now);
         if self.is_calm_since(self.now) && !is_late {
             self.judge_held(|by| by == pid);
         }

@@ -67,8 +67,8 @@ pub(crate) struct Expected {
 
 #[derive(Debug, Default)]
 pub(crate) struct Leaders {
-    pub(crate) limit: i16,
-    pub(crate) lock_ms: i64,
+    limit: i16,
+    lock_ms: i64,
     pub(crate) partitions: BTreeMap<TopicPartition, SharePartition>,
     /// The next epoch and the connection of each session.
     sessions: BTreeMap<(i32, Pid), (i32, Link)>,
@@ -116,9 +116,19 @@ pub(crate) fn offsets(batches: &[AcknowledgementBatch]) -> impl Iterator<Item = 
 }
 
 impl Leaders {
+    /// Leaders without partitions, of a group with this limit of deliveries, and locks of this time.
+    pub(crate) fn new(limit: i16, lock_ms: i64) -> Self {
+        Self { limit, lock_ms, ..Self::default() }
+    }
+
     pub(crate) fn append(&mut self, partition: &TopicPartition, records: usize) {
         let Some(known) = self.partitions.get_mut(partition) else { return };
-        known.records.extend((0..records).map(|_| Record { state: State::Available, deliveries: 0, stored: 0, is_missing: false }));
+        known.records.extend((0..records).map(|_| Record {
+            state: State::Available,
+            deliveries: 0,
+            stored: 0,
+            is_missing: false,
+        }));
     }
 
     pub(crate) fn state(&self, partition: &TopicPartition, offset: i64) -> Option<State> {

@@ -13,7 +13,8 @@ pub(crate) const GROUP: &str = "g";
 /// Every member reads the first; some read the second, too.
 pub(crate) const TOPICS: [&str; 2] = ["t", "u"];
 pub(crate) const DEAD_LETTERS: &str = "dlq.t";
-pub(crate) const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(50), max: Duration::from_millis(500), factor: 2 };
+pub(crate) const BACKOFF: Backoff =
+    Backoff { initial: Duration::from_millis(50), max: Duration::from_millis(500), factor: 2 };
 
 /// What a user does.
 #[derive(Clone, Debug)]

@@ -124,9 +124,28 @@ pub(crate) struct Figures(std::collections::BTreeMap<&'static str, usize>);
 impl Figures {
     /// What every run of some hundred seeds meets.
     const ALL: &[&str] = &[
-        "accepted", "archived", "dead letters", "delivered again", "handed out", "released unread", "renewed", "late answers",
-        "locks lost", "SessionLost", "LeaderMoved", "LockLost", "Unknown", "Closed", "unnoticed losses", "leaders moved",
-        "nodes stopped", "killed", "closed", "paused", "gaps", "batches in parts",
+        "accepted",
+        "archived",
+        "dead letters",
+        "delivered again",
+        "handed out",
+        "released unread",
+        "renewed",
+        "late answers",
+        "locks lost",
+        "SessionLost",
+        "LeaderMoved",
+        "LockLost",
+        "Unknown",
+        "Closed",
+        "unnoticed losses",
+        "leaders moved",
+        "nodes stopped",
+        "killed",
+        "closed",
+        "paused",
+        "gaps",
+        "batches in parts",
     ];
 
     pub(crate) fn met(&mut self, what: &'static str, times: usize) {

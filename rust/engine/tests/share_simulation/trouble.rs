@@ -212,7 +212,11 @@ impl World {
         let partition = self.chance.pick(&partitions).clone();
         let count = self.chance.between(1, 12);
         let keys = if self.plan.compacts { 4 } else { 1 << 20 };
-        let record = |key: usize| Record { key: Some(Data(key.to_string().into())), value: Some(Data(vec![b'v'])), ..Record::default() };
+        let record = |key: usize| Record {
+            key: Some(Data(key.to_string().into())),
+            value: Some(Data(vec![b'v'])),
+            ..Record::default()
+        };
         let records = (0..count).map(|_| record(self.chance.below(keys))).collect();
         // The model has them before a fetch that waits gets them.
         self.tick();

@@ -122,11 +122,7 @@ impl World {
         ] {
             settings.kafka.set(name, &value).unwrap();
         }
-        let leaders = Leaders {
-            limit: plan.delivery_limit,
-            lock_ms: plan.lock.as_millis() as i64,
-            ..Leaders::default()
-        };
+        let leaders = Leaders::new(plan.delivery_limit, plan.lock.as_millis() as i64);
         let mut world = Self {
             bug,
             tracing,
@@ -193,7 +189,8 @@ impl World {
                 return self.fail(rule, format!("{:?}, {left:?} are left", self.phase));
             }
             let event = self.events.first_key_value().map(|((at, _), _)| *at).unwrap_or(Now::MAX);
-            let core = self.core.next_due_ms().map_or(Now::MAX, |due| Duration::from_millis((due - START_MS).max(0) as u64));
+            let core =
+                self.core.next_due_ms().map_or(Now::MAX, |due| Duration::from_millis((due - START_MS).max(0) as u64));
             let wakes = self.processes.iter().filter_map(|(pid, process)| Some((process.wake_at(self.now)?, *pid)));
             let (wake, pid) = wakes.min().unwrap_or((Now::MAX, 0));
             self.now = self.now.max(event.min(core).min(wake));
