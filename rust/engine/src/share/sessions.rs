@@ -352,7 +352,7 @@ impl ShareSessions {
 
     fn take_records(&mut self, node: i32, answer: &ShareAnswer, deadline: Now, now: Now) {
         for (index, answered) in answer.partitions.iter().enumerate() {
-            let Some(known) = self.nodes.get(&node) else { continue };
+            let Some(known) = self.nodes.get_mut(&node) else { continue };
             let session = known.id(node);
             let Some(partition) = known.partition(answered.topic_id, answered.partition) else { continue };
             if answered.code != ErrorCode::None {
@@ -361,6 +361,8 @@ impl ShareSessions {
             }
             self.denied.remove(&Some(partition.clone()));
             if !answered.acquired.is_empty() {
+                let outdated = known.take_outdated(&partition, &answered.acquired);
+                self.fail(outdated, &AcknowledgeError::LockLost);
                 self.waits.remove(&partition);
                 self.outputs.push_back(ShareOutput::Acquired {
                     session,

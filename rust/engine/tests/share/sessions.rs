@@ -254,6 +254,20 @@ fn a_partition_with_an_error_waits_while_others_go_on() {
     assert_eq!(world.fetch(1).partitions.iter().map(|planned| planned.partition).collect::<Vec<_>>(), [0]);
 }
 
+// The lock had ended at the broker before the decision was sent: sent now, it would take effect on the new lock, and stand
+// twice in a request with the decision about that.
+#[test]
+fn a_decision_that_waits_is_not_sent_once_its_records_are_acquired_again() {
+    let (mut world, session) = World::with_records();
+    world.fetch(1);
+    world.acknowledge(1, session, &[range(0, 4, Accept)]);
+    world.acknowledge(2, session, &[range(5, 9, Accept)]);
+    world.renew(3, session, 0, 2);
+    world.answer(1, vec![fetched(0, &[(2, 3)])]);
+    assert_eq!(world.outcomes(), [(1, Err(E::LockLost)), (3, Err(E::LockLost))]);
+    assert_eq!(world.fetch(1).partitions[0].batches, [batch(5, 9, &[1])]);
+}
+
 // A time that has passed would wake the driver again at once, for as long as the broker holds the fetch.
 #[test]
 fn what_was_waited_for_wakes_nobody_once_it_was_asked_for_again() {

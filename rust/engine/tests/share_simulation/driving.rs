@@ -328,6 +328,14 @@ impl World {
             match output {
                 ShareOutput::Acquired { session, partition, topic_id, index, acquired, deadline, lock_timeout } => {
                     let Some((answer, asked)) = answer else { continue };
+                    if let Some(process) = self.processes.get_mut(&pid) {
+                        let is_again = |rows: &FetchedRows| {
+                            rows.part.partition == partition
+                                && rows.offsets.iter().any(|(at, _)| acquired.iter().any(|it| it.overlaps(*at, *at)))
+                        };
+                        process.queue.retain(|rows| !is_again(rows));
+                        process.held.acquired_again(&partition, &acquired);
+                    }
                     let (runs, gaps) = (Vec::new(), Vec::new());
                     let part = HeldPart { session, partition, topic_id, runs, gaps, deadline, lock_timeout };
                     let records = offsets_of(&answer.records[index]);

@@ -30,7 +30,7 @@ struct Record {
     deliveries: i16,
     /// The deliveries that a new leader knows of: as in Kafka, nothing is stored when a record is acquired.
     stored: i16,
-    /// Compaction has removed it and all that was in its batch: when it would be available, it is archived.
+    /// Compaction has removed it and all that was in its batch: it is acquired with others, or archived unseen.
     is_missing: bool,
 }
 
@@ -87,19 +87,25 @@ impl State {
 }
 
 impl Record {
+    fn is_available(&self) -> bool {
+        self.state == State::Available
+    }
+
     /// Makes it available again. Returns whether it was delivered too often for that.
     fn release(&mut self, limit: i16) -> bool {
         let is_dead = self.deliveries >= limit;
-        self.state = if is_dead || self.is_missing { State::Archived } else { State::Available };
+        self.state = if is_dead { State::Archived } else { State::Available };
         self.stored = self.deliveries;
         is_dead
     }
 }
 
 impl SharePartition {
-    /// The first offset that is not done with.
-    fn start(&self) -> i64 {
-        self.records.iter().take_while(|record| record.state.is_final()).count() as i64
+    /// The first offset that is not done with; with `passes`, as far as if the leader knew what compaction has removed.
+    fn start(&self, passes: bool) -> i64 {
+        let is_done =
+            |record: &&Record| record.state.is_final() || passes && record.is_missing && record.is_available();
+        self.records.iter().take_while(is_done).count() as i64
     }
 
     fn record(&mut self, offset: i64) -> Option<&mut Record> {
@@ -144,7 +150,9 @@ impl Leaders {
 
     /// The records that are not done with.
     pub(crate) fn lag(&self, partition: &TopicPartition) -> i64 {
-        self.count(partition, |state| !state.is_final())
+        let known = self.partitions.get(partition);
+        let is_left = |record: &&Record| !record.state.is_final() && !(record.is_missing && record.is_available());
+        known.map_or(0, |known| known.records.iter().filter(is_left).count() as i64)
     }
 
     /// What members have, of which `of` is true.
@@ -212,8 +220,7 @@ impl Leaders {
         (known.leader, known.leader_epoch, known.is_loaded) = (leader, leader_epoch, false);
         for (offset, record) in known.records.iter_mut().enumerate() {
             if let State::Acquired { by, .. } = record.state {
-                record.deliveries = record.stored;
-                record.state = if record.is_missing { State::Archived } else { State::Available };
+                (record.state, record.deliveries) = (State::Available, record.stored);
                 self.losses.insert((by, partition.clone(), offset as i64), Loss::Moved);
             }
         }
@@ -274,13 +281,14 @@ impl Leaders {
     ) -> Option<bool> {
         let known = self.partitions.get(partition).filter(|known| known.leader == Some(node));
         let Some(known) = known else { return Some(false) };
-        let start = known.start();
+        let (start, latest_start) = (known.start(false), known.start(true));
         let of = |(offset, _): (i64, i8)| known.records.get(offset as usize);
         let current: Vec<&Record> = offsets(batches).filter(|(offset, _)| *offset >= start).filter_map(of).collect();
         let is_his = |record: &Record| matches!(record.state, State::Acquired { by, .. } if by == pid);
         // A leader finds out late what compaction has removed, and passes over what lies before its start offset.
-        let is_vague = |record: &Record| record.is_missing && !is_his(record);
-        if (current.is_empty() && !known.is_loaded) || offsets(batches).filter_map(of).any(is_vague) {
+        let is_passed = offsets(batches).any(|(offset, _)| (start..latest_start).contains(&offset));
+        let is_removed = offsets(batches).filter_map(of).any(|record| record.is_missing && !is_his(record));
+        if (current.is_empty() && !known.is_loaded) || is_passed || is_removed {
             return None;
         }
         if !current.into_iter().all(is_his) {
@@ -326,9 +334,6 @@ impl Leaders {
         let Some(known) = self.partitions.get_mut(partition) else { return };
         for (offset, record) in known.records.iter_mut().enumerate() {
             record.is_missing = !batches.iter().any(|(first, last)| (*first..=*last).contains(&(offset as i64)));
-            if record.is_missing && record.state == State::Available {
-                record.state = State::Archived;
-            }
         }
     }
 
@@ -362,7 +367,7 @@ impl Leaders {
         for range in acquired {
             for offset in range.first..=range.last {
                 let record = known.record(offset).ok_or_else(|| format!("{partition} has no offset {offset}"))?;
-                if record.state != State::Available {
+                if !record.is_available() {
                     return Err(format!("{offset} of {partition} is {:?}", record.state));
                 }
                 record.deliveries += 1;

@@ -89,7 +89,7 @@ impl Plan {
             assignment_interval: *chance.pick(&[Duration::ZERO, Duration::from_secs(1)]),
             request_timeout: chance.ms(800, 4000),
             max_wait: chance.ms(100, 1500),
-            max_records: *chance.pick(&[1, 5, 20, 500]),
+            max_records: *chance.pick(&[5, 20, 500]),
             is_strict: chance.odds(250),
             load_ms: if chance.odds(300) { chance.between(50, 2000) as i64 } else { 0 },
             dead_letters: chance.odds(500),

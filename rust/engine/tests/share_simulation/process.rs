@@ -80,7 +80,7 @@ pub(crate) struct Process {
     pub(crate) batches: BTreeMap<u64, UserBatch>,
     /// What may be acknowledged of each offset that it has acquired; `None` while nothing is decided.
     pub(crate) decided: BTreeMap<(TopicPartition, i64), Option<AcknowledgeType>>,
-    /// When each offset was acquired.
+    /// When each offset was acquired that was not acknowledged since.
     pub(crate) acquired_at: BTreeMap<(TopicPartition, i64), Now>,
     /// Acknowledgements without an outcome, and when they were made.
     pub(crate) tickets: BTreeMap<u64, i64>,

@@ -26,7 +26,7 @@ const STEPS: usize = 400_000;
 /// How often a process may wake itself at one and the same time.
 const WAKES: u32 = 100;
 /// How long all may take to come to an end.
-const END: Duration = Duration::from_secs(150);
+const END: Duration = Duration::from_secs(300);
 pub(crate) const CLOSE: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
