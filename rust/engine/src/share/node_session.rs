@@ -1,6 +1,7 @@
 //! The session with one broker: its epoch, its partitions, and the acknowledgements that wait for the next request.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
@@ -46,6 +47,8 @@ pub(super) struct NodeSession {
     pub(super) pending: Vec<Acknowledgement>,
     pub(super) renewals: Vec<Acknowledgement>,
     pub(super) in_flight: Option<InFlight>,
+    /// How long a lock lasts, as the broker said last.
+    pub(super) lock_timeout: Option<Duration>,
     pub(super) retry_at: Option<Now>,
     pub(super) attempts: u32,
 }

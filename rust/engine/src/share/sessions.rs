@@ -20,6 +20,9 @@ use crate::{Now, TopicPartition};
 /// The longest wait for records of a fetch with acknowledgements, whose outcome somebody may wait for (as in Java).
 const ACKNOWLEDGING_WAIT: Duration = Duration::from_millis(500);
 
+/// The part of a lock's time that a fetch may wait: locks are renewed at 60 % of it, by the request after this one.
+const LOCK_SHARE: f64 = 0.3;
+
 /// A partition that is not asked for until then.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
@@ -125,6 +128,7 @@ impl ShareSessions {
             (false, true) => self.settings.max_wait,
             (false, false) => self.settings.max_wait.min(ACKNOWLEDGING_WAIT),
         };
+        let max_wait = session.lock_timeout.map_or(max_wait, |lock| max_wait.min(lock.mul_f64(LOCK_SHARE)));
         let (session_epoch, partitions, forgotten) = session.fetch(wanted, now);
         self.last_asked = node;
         let ShareSettings { max_records, is_strict, .. } = self.settings;
@@ -188,6 +192,8 @@ impl ShareSessions {
             self.settle(&answer.partitions, request, deadline);
             if let Some(session) = self.nodes.get_mut(&node) {
                 session.succeeded(partitions);
+                session.lock_timeout =
+                    Some(answer.lock_timeout).filter(|lock| !lock.is_zero()).or(session.lock_timeout);
                 session.retry_at = None;
             }
             self.denied.remove(&None);

@@ -1,7 +1,7 @@
 //! Sessions: when records are fetched and acknowledgements sent, and what becomes of these when something goes wrong.
 
 use monedula_engine::share::AcknowledgeType::{Accept, Release, Renew};
-use monedula_engine::share::{AcknowledgeError as E, AcknowledgementBatch, SessionId, ShareOutput};
+use monedula_engine::share::{AcknowledgeError as E, AcknowledgementBatch, SessionId, ShareOutput, ShareSettings};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, ID, LOCK, World, fetched, ms, range, secs, settings, t};
@@ -68,6 +68,15 @@ fn a_fetch_with_acknowledgements_waits_half_a_second_at_most() {
     let (mut world, session) = World::with_records();
     world.acknowledge(1, session, &[range(0, 9, Accept)]);
     assert_eq!(world.fetch(1).max_wait, ms(500));
+}
+
+// One request of a session is in flight, and a renewal waits for its answer.
+#[test]
+fn no_fetch_waits_so_long_that_locks_end_before_they_are_renewed() {
+    let mut world = World::new(ShareSettings { max_wait: secs(20), ..settings() }, &[(0, Some(1))]);
+    assert_eq!(world.fetch(1).max_wait, secs(20), "nothing is locked yet");
+    world.answer(1, vec![fetched(0, &[(0, 9)])]);
+    assert_eq!(world.fetch(1).max_wait, LOCK.mul_f64(0.3));
 }
 
 // franz-go 1.21.5: the partition stayed in the session, and was delivered for ever.
@@ -309,7 +318,7 @@ fn a_topic_that_was_recreated_is_not_fetched_under_its_old_id() {
 // kafka#20855: with several brokers the limit would hold for each.
 #[test]
 fn a_strict_limit_asks_one_broker_at_a_time_in_turn() {
-    let settings = monedula_engine::share::ShareSettings { is_strict: true, ..settings() };
+    let settings = ShareSettings { is_strict: true, ..settings() };
     let mut world = World::new(settings, &[(0, Some(1)), (1, Some(2))]);
     assert!(world.fetch(1).is_strict);
     assert!(world.ready().is_empty());

@@ -175,9 +175,6 @@ impl World {
             let is_fetch = matches!(body, Body::Fetch(_));
             let batches: Vec<_> = planned.iter().map(|it| (self.named(it), it.batches.clone())).collect();
             let expected = self.leaders.request((node, pid, link), epoch, is_fetch, &batches, ms);
-            if is_fetch && !expected.is_refused {
-                batches.iter().for_each(|(partition, _)| self.leaders.fetched(node, partition));
-            }
             let Some(connection) = self.network.links.get_mut(&link) else { return };
             let Some(request) = connection.arrived.front_mut() else { return };
             request.expected = expected;
@@ -236,7 +233,7 @@ impl World {
         }
         if let Some(answer) = request.answer(&frame) {
             self.trace(|| format!("n{node} -> p{pid} #{} {:?}", request.id, answer.share));
-            self.judge_answer(pid, &request, &answer.share);
+            self.judge_answer(node, pid, &request, &answer.share);
         }
         let api = request.body.api();
         if let Some(index) = self.lose.iter().position(|lost| *lost == api) {
@@ -253,7 +250,7 @@ impl World {
     }
 
     /// Compares an answer with what the model says, and gives the member what it acquires.
-    fn judge_answer(&mut self, pid: Pid, request: &Request, answer: &ShareAnswer) {
+    fn judge_answer(&mut self, node: i32, pid: Pid, request: &Request, answer: &ShareAnswer) {
         let (expected, ms) = (&request.expected, self.ms());
         let is_fetch = matches!(request.body, Body::Fetch(_));
         let mut wrong = (expected.is_refused != (answer.code != ErrorCode::None))
@@ -270,7 +267,7 @@ impl World {
                 Some(None) if was_applied => {
                     let of = |it: &&PlannedPartition| (it.topic_id, it.partition) == (told.topic_id, told.partition);
                     let planned = request.body.planned().and_then(|(_, planned)| planned.iter().find(of));
-                    planned.into_iter().for_each(|it| self.leaders.apply(pid, &partition, &it.batches, ms));
+                    planned.into_iter().for_each(|it| self.leaders.apply(node, pid, &partition, &it.batches, ms));
                 }
                 _ => {}
             }

@@ -124,7 +124,7 @@ impl World {
                 acknowledgements.push((rows.acknowledgement(ticket, AcknowledgeType::Release), None));
                 for (offset, _) in &rows.offsets {
                     let row = (rows.part.partition.clone(), *offset);
-                    process.decided.insert(row, Some(AcknowledgeType::Release));
+                    process.decided.insert(row, (rows.request, Some(AcknowledgeType::Release)));
                 }
                 self.figures.met("released unread", rows.offsets.len());
             }
@@ -141,7 +141,7 @@ impl World {
         let (ms, now) = (self.ms(), self.now);
         for (acknowledgement, error) in all {
             let Some(process) = self.processes.get_mut(&pid) else { return };
-            process.tickets.insert(acknowledgement.ticket, ms);
+            process.tickets.insert(acknowledgement.ticket, (ms, acknowledgement.clone()));
             match error {
                 Some(error) => self.acknowledged(pid, &acknowledgement, Err(error)),
                 None if self.bug == Some(Bug::NeverAcknowledge) && acknowledgement.ticket % 20 == 7 => {
@@ -156,7 +156,7 @@ impl World {
         let ms = self.ms();
         let Some(process) = self.processes.get_mut(&pid) else { return };
         for renewal in renewals {
-            process.tickets.insert(renewal.ticket, ms);
+            process.tickets.insert(renewal.ticket, (ms, renewal.clone()));
             process.sessions.renew(renewal);
         }
     }

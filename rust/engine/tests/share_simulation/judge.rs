@@ -44,7 +44,7 @@ impl World {
             let row = (partition.clone(), *offset);
             // Rows from before may still be in hand.
             process.acquired_at.entry(row.clone()).or_insert(now);
-            process.decided.insert(row, (!has_record).then_some(AcknowledgeType::Gap));
+            process.decided.insert(row, (rows.request, (!has_record).then_some(AcknowledgeType::Gap)));
         }
         process.queue.push_back(rows);
     }
@@ -79,7 +79,7 @@ impl World {
         for it in planned {
             let partition = self.partition(it.topic_id, it.partition);
             for (offset, kind) in offsets(&it.batches) {
-                let decided = process.decided.get(&(partition.clone(), offset)).copied().flatten();
+                let decided = process.decided.get(&(partition.clone(), offset)).and_then(|(_, decided)| *decided);
                 if kind != AcknowledgeType::Renew.id() && decided.map(AcknowledgeType::id) != Some(kind) {
                     let text = format!("p{pid}: {offset} of {partition} is told as {kind}, and decided is {decided:?}");
                     return self.fail(Rule::Decision, text);
@@ -95,7 +95,7 @@ impl World {
         acknowledgement: &Acknowledgement,
         outcome: Result<Now, AcknowledgeError>,
     ) {
-        let Acknowledgement { ticket, partition, ranges, .. } = acknowledgement;
+        let Acknowledgement { ticket, session, partition, ranges, .. } = acknowledgement;
         let outcome = match outcome {
             Err(AcknowledgeError::Unknown { .. }) if self.bug == Some(Bug::LostIsRefused) => {
                 Err(AcknowledgeError::SessionLost)
@@ -103,7 +103,7 @@ impl World {
             outcome => outcome,
         };
         let Some(process) = self.processes.get_mut(&pid) else { return };
-        let Some(since_ms) = process.tickets.remove(ticket) else {
+        let Some((since_ms, _)) = process.tickets.remove(ticket) else {
             return self.fail(Rule::Outcome, format!("p{pid}: {ticket} has two outcomes, {outcome:?} at last"));
         };
         process.held.renewed(*ticket, &outcome);
@@ -127,7 +127,16 @@ impl World {
             return self.fail(Rule::Causeless, format!("p{pid}: {ticket} of {partition}: {error}"));
         }
         for (offset, kind) in each {
-            let was_applied = self.leaders.was_applied(pid, partition, offset, kind, since_ms);
+            // Of two of the same offset it is not known which one was applied.
+            let is_again = |(_, other): &(i64, Acknowledgement)| {
+                other.partition == *partition && other.ranges.iter().any(|it| (it.first..=it.last).contains(&offset))
+            };
+            let others = self.processes.get(&pid).map(|process| &process.tickets);
+            let is_vague = others.is_some_and(|tickets| tickets.values().any(is_again));
+            let was_applied = match outcome {
+                Err(_) if is_vague => false,
+                _ => self.leaders.take_applied(pid, (partition, offset), (session.node, kind), since_ms),
+            };
             match &outcome {
                 Ok(until) if kind == AcknowledgeType::Renew => self.judge_renewal(pid, partition, offset, *until),
                 Ok(_) if was_applied => {}

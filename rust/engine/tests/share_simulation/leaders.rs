@@ -39,8 +39,6 @@ struct Record {
 pub(crate) struct SharePartition {
     pub(crate) leader: Option<i32>,
     pub(crate) leader_epoch: i32,
-    /// A fetch has made the leader read the state back.
-    is_loaded: bool,
     /// By offset.
     records: Vec<Record>,
 }
@@ -72,8 +70,8 @@ pub(crate) struct Leaders {
     pub(crate) partitions: BTreeMap<TopicPartition, SharePartition>,
     /// The next epoch and the connection of each session.
     sessions: BTreeMap<(i32, Pid), (i32, Link)>,
-    /// What was applied of each member's acknowledgements, and when.
-    applied: BTreeMap<(Pid, TopicPartition, i64), Vec<(i64, AcknowledgeType)>>,
+    /// What was applied of each member's acknowledgements that has no outcome yet: when, and by which node.
+    applied: BTreeMap<(Pid, TopicPartition, i64), Vec<(i64, i32, AcknowledgeType)>>,
     /// How the last lock of each member on each offset ended before it said anything.
     pub(crate) losses: BTreeMap<(Pid, TopicPartition, i64), Loss>,
     /// Records that went to the dead letter topic.
@@ -217,7 +215,7 @@ impl Leaders {
         if (known.leader, known.leader_epoch) == (leader, leader_epoch) {
             return false;
         }
-        (known.leader, known.leader_epoch, known.is_loaded) = (leader, leader_epoch, false);
+        (known.leader, known.leader_epoch) = (leader, leader_epoch);
         for (offset, record) in known.records.iter_mut().enumerate() {
             if let State::Acquired { by, .. } = record.state {
                 (record.state, record.deliveries) = (State::Available, record.stored);
@@ -263,13 +261,6 @@ impl Leaders {
         expected
     }
 
-    /// A fetch from these partitions: their leader reads their state back.
-    pub(crate) fn fetched(&mut self, node: i32, partition: &TopicPartition) {
-        if let Some(known) = self.partitions.get_mut(partition).filter(|known| known.leader == Some(node)) {
-            known.is_loaded = true;
-        }
-    }
-
     /// Applies acknowledgements of one partition, all or none. Returns whether they were; `None` if a leader may do either.
     fn acknowledge(
         &mut self,
@@ -288,19 +279,21 @@ impl Leaders {
         // A leader finds out late what compaction has removed, and passes over what lies before its start offset.
         let is_passed = offsets(batches).any(|(offset, _)| (start..latest_start).contains(&offset));
         let is_removed = offsets(batches).filter_map(of).any(|record| record.is_missing && !is_his(record));
-        if (current.is_empty() && !known.is_loaded) || is_passed || is_removed {
+        // Nor does it pass over anything before it has read its state back.
+        if current.is_empty() || is_passed || is_removed {
             return None;
         }
         if !current.into_iter().all(is_his) {
             return Some(false);
         }
-        self.apply(pid, partition, batches, now_ms);
+        self.apply(node, pid, partition, batches, now_ms);
         Some(true)
     }
 
     /// Applies acknowledgements to those of the records that the member has.
     pub(crate) fn apply(
         &mut self,
+        node: i32,
         pid: Pid,
         partition: &TopicPartition,
         batches: &[AcknowledgementBatch],
@@ -310,7 +303,7 @@ impl Leaders {
         let Some(known) = self.partitions.get_mut(partition) else { return };
         for (offset, kind) in offsets(batches) {
             let kind = AcknowledgeType::ALL[kind as usize];
-            self.applied.entry((pid, partition.clone(), offset)).or_default().push((now_ms, kind));
+            self.applied.entry((pid, partition.clone(), offset)).or_default().push((now_ms, node, kind));
             let Some(record) = known.record(offset) else { continue };
             let State::Acquired { by, due_ms, .. } = &mut record.state else { continue };
             if *by != pid {
@@ -337,17 +330,17 @@ impl Leaders {
         }
     }
 
-    /// Whether such an acknowledgement was applied since then.
-    pub(crate) fn was_applied(
-        &self,
+    /// Whether such an acknowledgement was applied by a node since then, and has no outcome yet. Now it has.
+    pub(crate) fn take_applied(
+        &mut self,
         pid: Pid,
-        partition: &TopicPartition,
-        offset: i64,
-        kind: AcknowledgeType,
+        (partition, offset): (&TopicPartition, i64),
+        (node, kind): (i32, AcknowledgeType),
         since_ms: i64,
     ) -> bool {
-        let of = self.applied.get(&(pid, partition.clone(), offset));
-        of.is_some_and(|of| of.iter().any(|(at_ms, applied)| *at_ms >= since_ms && *applied == kind))
+        let Some(of) = self.applied.get_mut(&(pid, partition.clone(), offset)) else { return false };
+        let place = of.iter().position(|(at_ms, by, applied)| *at_ms >= since_ms && (*by, *applied) == (node, kind));
+        place.map(|place| of.remove(place)).is_some()
     }
 
     /// An answer gives a member these records.

@@ -52,12 +52,21 @@ pub(crate) struct Thread {
     pub(crate) turn: u64,
 }
 
+/// A row in the user's hands.
+#[derive(Debug)]
+pub(crate) struct UserRow {
+    pub(crate) partition: TopicPartition,
+    pub(crate) offset: i64,
+    /// The request that acquired it.
+    pub(crate) request: u64,
+    pub(crate) decided: Option<AcknowledgeType>,
+}
+
 /// A batch in the user's hands.
 #[derive(Debug)]
 pub(crate) struct UserBatch {
     pub(crate) thread: u64,
-    /// The rows, with what was decided of each.
-    pub(crate) rows: Vec<(TopicPartition, i64, Option<AcknowledgeType>)>,
+    pub(crate) rows: Vec<UserRow>,
 }
 
 /// The request of a session that is in flight.
@@ -78,12 +87,12 @@ pub(crate) struct Process {
     pub(crate) queue: VecDeque<FetchedRows>,
     pub(crate) threads: Vec<Thread>,
     pub(crate) batches: BTreeMap<u64, UserBatch>,
-    /// What may be acknowledged of each offset that it has acquired; `None` while nothing is decided.
-    pub(crate) decided: BTreeMap<(TopicPartition, i64), Option<AcknowledgeType>>,
+    /// What may be acknowledged of each offset that it has acquired, by which request; `None` while nothing is decided.
+    pub(crate) decided: BTreeMap<(TopicPartition, i64), (u64, Option<AcknowledgeType>)>,
     /// When each offset was acquired that was not acknowledged since.
     pub(crate) acquired_at: BTreeMap<(TopicPartition, i64), Now>,
     /// Acknowledgements without an outcome, and when they were made.
-    pub(crate) tickets: BTreeMap<u64, i64>,
+    pub(crate) tickets: BTreeMap<u64, (i64, Acknowledgement)>,
     pub(crate) calls: BTreeSet<CallId>,
     pub(crate) in_flight: BTreeMap<i32, Asked>,
     /// Requests up to these were acquired in vain: with a node, or a partition of its.
@@ -101,6 +110,18 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// The user decides a row, or a rule does; it counts if the offset was not acquired again since.
+    pub(crate) fn note_decision(&mut self, batch: u64, row: usize, kind: AcknowledgeType) {
+        let Some(row) = self.batches.get_mut(&batch).and_then(|batch| batch.rows.get_mut(row)) else { return };
+        if row.decided.is_none() {
+            row.decided = Some(kind);
+            let decided = self.decided.get_mut(&(row.partition.clone(), row.offset));
+            if let Some((_, decided)) = decided.filter(|(request, _)| *request == row.request) {
+                *decided = Some(kind);
+            }
+        }
+    }
+
     pub(crate) fn is_calling(&self) -> bool {
         self.threads.iter().any(|thread| thread.doing == Doing::Calling)
     }

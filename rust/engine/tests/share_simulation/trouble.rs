@@ -173,7 +173,7 @@ impl World {
                 self.push(at, Event::Start(slot));
             }
             2 => {
-                let until = self.now + self.chance.ms(10, 3 * lock_ms);
+                let until = (self.now + self.chance.ms(10, 3 * lock_ms)).min(self.plan.calm);
                 self.trace(|| format!("--- p{pid} stands still until {until:?}"));
                 self.figures.met("paused", 1);
                 if let Some(process) = self.processes.get_mut(&pid) {
@@ -240,7 +240,6 @@ impl World {
         let now = self.now;
         for pid in self.processes.keys().copied().collect::<Vec<_>>() {
             let Some(process) = self.processes.get_mut(&pid) else { continue };
-            process.stopped_until = Now::ZERO;
             let batches: Vec<u64> = process.batches.keys().copied().collect();
             let is_held = |batch: &u64| process.threads.iter().any(|thread| thread.doing == Doing::Holding(*batch));
             for batch in batches.into_iter().filter(|batch| !is_held(batch)).collect::<Vec<_>>() {

@@ -7,7 +7,7 @@ use monedula_engine::share::{AcknowledgeType, AcknowledgedRange, Decided, HeldPa
 
 use crate::network::Pid;
 use crate::plan::Habits;
-use crate::process::{Doing, FetchedRows, UserBatch};
+use crate::process::{Doing, FetchedRows, UserBatch, UserRow};
 use crate::rules::{Bug, Rule};
 use crate::world::{Event, World};
 
@@ -67,7 +67,8 @@ impl World {
             }
             let partition = &part.partition;
             let offsets = part.runs.iter().flat_map(|run| run.offset..run.offset + run.rows as i64);
-            rows.extend(offsets.map(|offset| (partition.clone(), offset, None)));
+            let row = |offset| UserRow { partition: partition.clone(), offset, request, decided: None };
+            rows.extend(offsets.map(row));
             self.figures.met("gaps", part.gaps.len());
             match part.runs.is_empty() {
                 true => untaken.push(part),
@@ -197,15 +198,11 @@ impl World {
         for row in 0..rows {
             let Some(kind) = of(self) else { continue };
             let Some(process) = self.processes.get_mut(&pid) else { return };
-            let Some(user) = process.batches.get_mut(&batch) else { return };
-            let (partition, offset, decided) = &mut user.rows[row];
+            let before = process.batches.get(&batch).and_then(|batch| batch.rows[row].decided);
             let one = row..row + 1;
             let taken = process.held.decide(batch, from_ref(&one), kind);
-            let expected = decided.is_none_or(|before| before == kind);
-            if expected && decided.is_none() {
-                *decided = Some(kind);
-                process.decided.insert((partition.clone(), *offset), Some(kind));
-            }
+            let expected = before.is_none_or(|before| before == kind);
+            process.note_decision(batch, row, kind);
             if !expected && taken == Decided::Taken {
                 self.fail(Rule::Decision, format!("p{pid}: row {row} of {batch} is decided twice"));
             }
@@ -221,14 +218,12 @@ impl World {
     /// Notes what is decided of those rows of a batch that were undecided.
     pub(crate) fn mark(&mut self, pid: Pid, batch: u64, of: impl Fn(usize) -> Option<AcknowledgeType>) {
         let Some(process) = self.processes.get_mut(&pid) else { return };
-        let Some(user) = process.batches.get_mut(&batch) else { return };
-        for (row, (partition, offset, decided)) in user.rows.iter_mut().enumerate() {
-            if decided.is_none() {
-                *decided = of(row);
-                process.decided.insert((partition.clone(), *offset), *decided);
-            }
+        let rows = process.batches.get(&batch).map_or(0, |batch| batch.rows.len());
+        for (row, kind) in (0..rows).filter_map(|row| Some((row, of(row)?))) {
+            process.note_decision(batch, row, kind);
         }
-        if user.rows.iter().all(|(_, _, decided)| decided.is_some()) {
+        let is_decided = |batch: &UserBatch| batch.rows.iter().all(|row| row.decided.is_some());
+        if process.batches.get(&batch).is_some_and(is_decided) {
             process.batches.remove(&batch);
         }
     }
