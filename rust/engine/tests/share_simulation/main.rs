@@ -3,7 +3,7 @@
 //! runs beside the broker; after every step the rules of [`rules::Rule`] have to hold.
 //!
 //! `make simulate-shares SEEDS=20000` runs more seeds, with `FIRST=20000` those from there on; `make simulate-shares SEED=7`
-//! runs one and prints all that happens in it.
+//! runs one and prints all that happens in it, with `BUG=KeepGaps` under a planted bug.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -98,6 +98,8 @@ fn a_seed_decides_everything() {
 #[ignore = "prints one seed: make simulate-shares SEED=7"]
 fn one_seed() {
     let seed = setting("SEED").expect("SEED says which");
-    let violation = run(seed, None, true).violation;
+    let name = std::env::var("BUG").unwrap_or_default();
+    let bug = Bug::ALL.iter().map(|(bug, _)| *bug).find(|bug| format!("{bug:?}") == name);
+    let violation = run(seed, bug, true).violation;
     assert!(violation.is_none(), "seed {seed}: {violation:?}");
 }
