@@ -358,7 +358,7 @@ impl ShareSessions {
 
     fn take_records(&mut self, node: i32, answer: &ShareAnswer, deadline: Now, now: Now) {
         for (index, answered) in answer.partitions.iter().enumerate() {
-            let Some(known) = self.nodes.get_mut(&node) else { continue };
+            let Some(known) = self.nodes.get(&node) else { continue };
             let session = known.id(node);
             let Some(partition) = known.partition(answered.topic_id, answered.partition) else { continue };
             if answered.code != ErrorCode::None {
@@ -367,7 +367,10 @@ impl ShareSessions {
             }
             self.denied.remove(&Some(partition.clone()));
             if !answered.acquired.is_empty() {
-                let outdated = known.take_outdated(&partition, &answered.acquired);
+                // Also of leaders before this one.
+                let sessions = self.nodes.values_mut();
+                let outdated =
+                    sessions.flat_map(|session| session.take_outdated(&partition, &answered.acquired)).collect();
                 self.fail(outdated, &AcknowledgeError::LockLost);
                 self.waits.remove(&partition);
                 self.outputs.push_back(ShareOutput::Acquired {
