@@ -30,7 +30,8 @@ struct Record {
     deliveries: i16,
     /// The deliveries that a new leader knows of: as in Kafka, nothing is stored when a record is acquired.
     stored: i16,
-    /// Compaction has removed it and all that was in its batch: it is acquired with others, or archived unseen.
+    /// Compaction has removed it and all that was in its batch: it is acquired with others, or archived unseen. Or it is not
+    /// known whether an acknowledgement was applied.
     is_missing: bool,
 }
 
@@ -281,6 +282,12 @@ impl Leaders {
         let is_removed = offsets(batches).filter_map(of).any(|record| record.is_missing && !is_his(record));
         // Nor does it pass over anything before it has read its state back.
         if current.is_empty() || is_passed || is_removed {
+            // If the answer is lost, nobody learns which.
+            if let Some(known) = self.partitions.get_mut(partition) {
+                for (offset, _) in offsets(batches) {
+                    known.record(offset).into_iter().for_each(|record| record.is_missing = true);
+                }
+            }
             return None;
         }
         if !current.into_iter().all(is_his) {

@@ -95,10 +95,12 @@ impl Bug {
         (Self::LostIsGood, &[Rule::Outcome]),
         (Self::AcceptReleases, &[Rule::Decision]),
         (Self::KeepGaps, &[Rule::Expired]),
-        (Self::KeepRows, &[Rule::Expired]),
-        (Self::SendLate, &[Rule::Expired, Rule::Causeless]),
+        // What is due and stays undone wakes the driver for ever.
+        (Self::KeepRows, &[Rule::Expired, Rule::Spins]),
+        (Self::SendLate, &[Rule::Expired, Rule::Causeless, Rule::Spins]),
         (Self::AlwaysFetch, &[Rule::Unwanted]),
-        (Self::NeverForget, &[Rule::Unassigned]),
+        // The machine takes no records of a partition that it has forgotten: their locks end.
+        (Self::NeverForget, &[Rule::Unassigned, Rule::Expired]),
         (Self::NeverClose, &[Rule::Held]),
         (Self::RaiseTwice, &[Rule::Causeless]),
         (Self::Leader(broker::Bug::GiveTwice), &[Rule::Leader]),
