@@ -18,7 +18,7 @@ DEVELOP := maturin develop --locked
 # compiled again, by the next `make extension` too.
 LIKE_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*-abi3.txt | head -n 1)"
 
-.PHONY: demo demo-kafka check check-rust check-python test test-python test-all simulate simulate-delivery interop behaviour drill spark-versions kafka-versions miri extension extension-release docs lint wheel build-wheel notices release-check sdist bench clean
+.PHONY: demo demo-kafka check check-rust check-python test test-python test-all simulate simulate-delivery simulate-shares interop behaviour drill spark-versions kafka-versions miri extension extension-release docs lint wheel build-wheel notices release-check sdist bench clean
 
 demo: extension  ## the embedded broker, a topic, and monedula reading it
 	python -m benches.demo
@@ -81,6 +81,14 @@ ifdef SEED
 	SEED=$(SEED) $(DELIVERY) --ignored --nocapture one_seed
 else
 	FIRST=$(or $(FIRST),0) SEEDS=$(or $(SEEDS),20000) $(DELIVERY) --nocapture every_acknowledged
+endif
+
+SHARES := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --locked -p monedula-engine --test share_simulation --
+simulate-shares:  ## members of a share group under seeded faults: SEEDS=20000 many, from FIRST=0 on, SEED=7 one with all that happens in it
+ifdef SEED
+	SEED=$(SEED) $(SHARES) --ignored --nocapture one_seed
+else
+	FIRST=$(or $(FIRST),0) SEEDS=$(or $(SEEDS),20000) $(SHARES) --nocapture every_rule
 endif
 
 interop: extension  ## clients that others wrote, on the embedded broker; ON=kafka or ON=both for a real Kafka

@@ -32,7 +32,7 @@ pub use faults::{Direction, Effect, Fault, ScramLie, Selector, Side};
 pub use options::Options;
 pub use settings::FirstUse;
 
-/// Bugs of coordinators that can be planted, to test that the model checks and the simulation find them.
+/// Bugs of coordinators and leaders that can be planted, to test that the model checks and the simulations find them.
 #[cfg(feature = "planted")]
 pub mod planted {
     pub use crate::groups::planted::{Bug, plant};

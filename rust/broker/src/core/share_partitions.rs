@@ -12,6 +12,7 @@ use crate::cluster::{Coordinated, NodeId, Partition};
 use crate::error::ApiError;
 use crate::fetching::Isolation;
 use crate::groups::InitializedTopics;
+use crate::groups::planted::{Bug, planted};
 use crate::share::{
     DeadLetter, OffsetReset, SessionKey, ShareKey, SharePartition, ShareSettings, Snapshot, read_snapshot,
     snapshot_record,
@@ -221,6 +222,9 @@ impl Core {
 
     /// Releases the records of a session that has ended.
     pub(crate) fn release_session(&mut self, session: &SessionKey) {
+        if planted(Bug::KeepLocksOfSession) {
+            return;
+        }
         let held = self.share_partitions.of_group(&session.group).into_iter().filter(|key| {
             self.share_leader(session.node, key).is_ok()
                 && self.share_partitions.partition(key).is_some_and(|share| share.is_held_by(&session.member))

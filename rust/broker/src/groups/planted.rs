@@ -1,7 +1,7 @@
 //! Bugs that tests plant, to see that the model checks and the engine's simulation find them. Outside of tests none can
 //! be planted.
 
-/// A bug of a coordinator.
+/// A bug of a coordinator, or of a leader of share partitions.
 #[cfg_attr(not(feature = "planted"), expect(unreachable_pub, reason = "public where others plant them"))]
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Bug {
@@ -23,6 +23,16 @@ pub enum Bug {
     ForgetRevocation,
     /// In a consumer group, the group epoch is not bumped when a member is removed.
     SkipBump,
+    /// In a share partition, records that a member has are acquired again with those beside them.
+    GiveTwice,
+    /// In a share partition, a record that is delivered again keeps its delivery count.
+    KeepCount,
+    /// In a share partition, any member may acknowledge records that one has.
+    TakeFromAnybody,
+    /// In a share partition, records that are done with are not read back after a failover.
+    ForgetDone,
+    /// In a share partition, the end of a session releases nothing.
+    KeepLocksOfSession,
 }
 
 #[cfg(any(test, feature = "planted"))]
@@ -37,12 +47,12 @@ pub fn plant(bug: Option<Bug>) {
 }
 
 #[cfg(any(test, feature = "planted"))]
-pub(super) fn planted(bug: Bug) -> bool {
+pub(crate) fn planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
 #[cfg(not(any(test, feature = "planted")))]
 #[inline]
-pub(super) fn planted(_bug: Bug) -> bool {
+pub(crate) fn planted(_bug: Bug) -> bool {
     false
 }

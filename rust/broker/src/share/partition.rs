@@ -22,6 +22,7 @@ use super::limits::ShareLimits;
 use super::run::{RecordState, Run};
 use super::state_batch::StateBatch;
 use crate::error::ApiError;
+use crate::groups::planted::{Bug, planted};
 
 /// The state of a share partition. The module explains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +44,8 @@ impl SharePartition {
     /// Reads back a state. Offsets between its batches were acquired, but nothing of them was stored: they are as new.
     pub(crate) fn restored(start: i64, batches: &[StateBatch]) -> Self {
         let mut partition = Self::new(start);
-        for batch in batches.iter().filter(|batch| batch.last >= start) {
+        let is_known = |batch: &&StateBatch| batch.last >= start && (batch.state == 0 || !planted(Bug::ForgetDone));
+        for batch in batches.iter().filter(is_known) {
             let first = batch.first.max(start);
             partition.fill_to(first, RecordState::Available);
             let state = RecordState::from_code(batch.state).unwrap_or(RecordState::Available);
@@ -360,7 +362,7 @@ impl SharePartition {
         let mut taken = Vec::new();
         self.change(first, last, |_, run| {
             run.state = state.clone();
-            run.delivery_count += 1;
+            run.delivery_count += i16::from(!planted(Bug::KeepCount));
         });
         for (&first, run) in self.overlapping(first, last) {
             taken.push(Acquired { first, last: run.last, delivery_count: run.delivery_count });
@@ -376,7 +378,12 @@ impl SharePartition {
 
     /// The available records between two offsets, inclusive: first, last, delivery count.
     fn available(&self, (first, last): (i64, i64)) -> Vec<(i64, i64, i16)> {
-        let available = self.overlapping(first, last).filter(|(_, run)| run.state == RecordState::Available);
+        let is_available = |run: &Run| match run.state {
+            RecordState::Available => true,
+            RecordState::Acquired { .. } => planted(Bug::GiveTwice),
+            _ => false,
+        };
+        let available = self.overlapping(first, last).filter(|(_, run)| is_available(run));
         available.map(|(&from, run)| (from.max(first), run.last.min(last), run.delivery_count)).collect()
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::dead_letter::{DeadLetter, DeadLetterCause};
 use super::limits::ShareLimits;
+use crate::groups::planted::{Bug, planted};
 
 /// The state of a record for a share group, as the partition's leader sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +61,7 @@ impl Run {
     /// Why a member may not acknowledge these records; `None` if it may.
     pub(super) fn refusal_to(&self, member: &str) -> Option<&'static str> {
         match &self.state {
-            RecordState::Acquired { member: by, .. } if **by == *member => None,
+            RecordState::Acquired { member: by, .. } if **by == *member || planted(Bug::TakeFromAnybody) => None,
             RecordState::Acquired { .. } => Some("The member is not the one that has acquired the records."),
             _ => Some("The records are not acquired."),
         }

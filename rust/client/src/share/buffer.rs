@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use monedula_columns::{BatchColumns, BufferPool, ColumnBatch};
-use monedula_engine::share::{AcknowledgeError, AcknowledgeType, Acknowledgement, HeldRows, SessionId};
+use monedula_engine::share::{AcknowledgeError, AcknowledgeType, Acknowledgement, Acquired, HeldRows, SessionId};
 use monedula_engine::{Now, TopicPartition};
 use tokio::sync::{Notify, mpsc};
 
@@ -313,6 +313,17 @@ impl ShareBuffer {
 
     pub(super) fn notify(&self) {
         self.arrived.notify_all();
+    }
+
+    /// Records of a partition were acquired, of which some may have been before.
+    pub(super) fn acquired_again(&self, partition: &TopicPartition, acquired: &[Acquired]) {
+        let mut state = self.state();
+        let is_again = |rows: &FetchedRows| {
+            let mut offsets = acquired.iter().flat_map(|new| rows.acquired.iter().map(move |old| (new, old)));
+            rows.part.partition == *partition && offsets.any(|(new, old)| new.overlaps(old.first, old.last))
+        };
+        state.queue.retain(|rows| !is_again(rows));
+        state.held.acquired_again(partition, acquired);
     }
 
     pub(super) fn locks_lost(&self, session: SessionId, partition: Option<TopicPartition>) {

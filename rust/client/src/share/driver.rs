@@ -193,7 +193,7 @@ impl Running {
 
     fn wake_at(&self) -> Now {
         let now = self.driver.buffer.now();
-        let due = [self.member.wake_at(), self.sessions.wake_at(), self.driver.buffer.due_at()];
+        let due = [self.member.wake_at(), self.sessions.wake_at(now), self.driver.buffer.due_at()];
         let latest = now + Duration::from_secs(60);
         let due = due.into_iter().flatten().min().unwrap_or(latest).min(latest);
         // An error of an unreachable cluster comes on time, also while an attempt to connect hangs.

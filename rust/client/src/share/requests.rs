@@ -172,6 +172,7 @@ impl Running {
                         Some(frame.slice_ref(partitions.clone().nth(index)?.records))
                     });
                     has_records = true;
+                    self.driver.buffer.acquired_again(&partition, &acquired);
                     let records = records.unwrap_or_default();
                     let (runs, gaps) = (Vec::new(), Vec::new());
                     let part = HeldPart { session, partition, topic_id, runs, gaps, deadline, lock_timeout };

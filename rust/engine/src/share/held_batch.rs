@@ -6,7 +6,7 @@ use std::time::Duration;
 use monedula_protocol::types::Uuid;
 
 use super::acknowledgement::{AcknowledgeType, AcknowledgedRange, Acknowledgement};
-use super::io::SessionId;
+use super::io::{Acquired, SessionId};
 use crate::{Now, TopicPartition};
 
 /// Consecutive rows of a batch with consecutive offsets.
@@ -198,6 +198,25 @@ impl HeldBatch {
             }
         }
         renewals
+    }
+
+    /// Records of a partition were acquired again: the locks end of the parts with such rows, unless these were sent.
+    pub(super) fn acquired_again(&mut self, partition: &TopicPartition, acquired: &[Acquired]) {
+        for state in self.parts.iter_mut().filter(|state| state.part.partition == *partition) {
+            let is_in_hand = |run: &RowRun, range: &Acquired| {
+                let first = range.first.max(run.offset) - run.offset;
+                let end = range.last.min(run.offset + run.rows as i64 - 1) - run.offset + 1;
+                let rows = run.row + first as usize..run.row + end as usize;
+                self.decisions[rows].iter().any(|decision| *decision != SENT)
+            };
+            let is_again = |run: &RowRun| {
+                let mut ranges = acquired.iter().filter(|it| it.overlaps(run.offset, run.offset + run.rows as i64 - 1));
+                ranges.any(|range| is_in_hand(run, range))
+            };
+            if state.part.runs.iter().any(is_again) {
+                (state.is_final, state.part.deadline) = (true, Now::ZERO);
+            }
+        }
     }
 
     /// When a lock of an undecided row ends first.

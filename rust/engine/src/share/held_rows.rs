@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::acknowledgement::{AcknowledgeType, Acknowledgement};
 use super::error::AcknowledgeError;
 use super::held_batch::{HeldBatch, HeldPart};
-use super::io::SessionId;
+use super::io::{Acquired, SessionId};
 use crate::{Now, TopicPartition};
 
 /// The outcome of a decision.
@@ -157,6 +157,14 @@ impl HeldRows {
             if state.part.session == session && partition.is_none_or(|partition| state.part.partition == *partition) {
                 (state.is_final, state.part.deadline) = (true, Now::ZERO);
             }
+        }
+    }
+
+    /// Records of a partition were acquired again: rows with these offsets that are in hand are locked no more, and no row
+    /// that was acquired together with them.
+    pub fn acquired_again(&mut self, partition: &TopicPartition, acquired: &[Acquired]) {
+        for batch in self.batches.values_mut() {
+            batch.acquired_again(partition, acquired);
         }
     }
 

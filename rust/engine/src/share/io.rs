@@ -82,6 +82,13 @@ pub struct Acquired {
     pub delivery_count: i16,
 }
 
+impl Acquired {
+    /// Whether it has some of the offsets from `first` to `last`, ends included.
+    pub fn overlaps(&self, first: i64, last: i64) -> bool {
+        self.first <= last && first <= self.last
+    }
+}
+
 /// A partition in an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedPartition {
@@ -113,7 +120,8 @@ pub struct ShareAnswer {
 /// A task of the driver. The order of the outputs matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShareOutput {
-    /// Records were acquired.
+    /// Records were acquired. Of rows from before with the same offsets the locks have ended: tell
+    /// [`HeldRows::acquired_again`](super::HeldRows::acquired_again), and hand out none of them.
     Acquired {
         /// In this session.
         session: SessionId,

@@ -1,11 +1,12 @@
 //! The session with one broker: its epoch, its partitions, and the acknowledgements that wait for the next request.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
-use super::acknowledgement::{Acknowledgement, batches};
-use super::io::{PlannedPartition, SessionId};
+use super::acknowledgement::{AcknowledgedRange, Acknowledgement, batches};
+use super::io::{Acquired, PlannedPartition, SessionId};
 use crate::{Now, TopicPartition};
 
 /// The epoch of a request that opens a session.
@@ -46,6 +47,8 @@ pub(super) struct NodeSession {
     pub(super) pending: Vec<Acknowledgement>,
     pub(super) renewals: Vec<Acknowledgement>,
     pub(super) in_flight: Option<InFlight>,
+    /// How long a lock lasts, as the broker said last.
+    pub(super) lock_timeout: Option<Duration>,
     pub(super) retry_at: Option<Now>,
     pub(super) attempts: u32,
 }
@@ -108,6 +111,16 @@ impl NodeSession {
         self.epoch = if self.epoch == i32::MAX { 1 } else { self.epoch + 1 };
         self.partitions = partitions;
         self.attempts = 0;
+    }
+
+    /// Records of this partition were acquired again, so that the locks before have ended. Returns the acknowledgements that
+    /// were to be sent of those: they would take effect on the new locks, and stand twice in a request with the next.
+    pub(super) fn take_outdated(&mut self, partition: &TopicPartition, acquired: &[Acquired]) -> Vec<Acknowledgement> {
+        let is_again = |range: &AcknowledgedRange| acquired.iter().any(|it| it.overlaps(range.first, range.last));
+        let is_outdated = |it: &mut Acknowledgement| it.partition == *partition && it.ranges.iter().any(is_again);
+        let mut outdated: Vec<Acknowledgement> = self.pending.extract_if(.., is_outdated).collect();
+        outdated.extend(self.renewals.extract_if(.., is_outdated));
+        outdated
     }
 
     /// The session is over. Returns the acknowledgements that were not sent: they died with it.

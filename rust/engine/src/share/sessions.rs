@@ -20,6 +20,9 @@ use crate::{Now, TopicPartition};
 /// The longest wait for records of a fetch with acknowledgements, whose outcome somebody may wait for (as in Java).
 const ACKNOWLEDGING_WAIT: Duration = Duration::from_millis(500);
 
+/// The part of a lock's time that a fetch may wait: locks are renewed at 60 % of it, by the request after this one.
+const LOCK_SHARE: f64 = 0.3;
+
 /// A partition that is not asked for until then.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
@@ -125,6 +128,7 @@ impl ShareSessions {
             (false, true) => self.settings.max_wait,
             (false, false) => self.settings.max_wait.min(ACKNOWLEDGING_WAIT),
         };
+        let max_wait = session.lock_timeout.map_or(max_wait, |lock| max_wait.min(lock.mul_f64(LOCK_SHARE)));
         let (session_epoch, partitions, forgotten) = session.fetch(wanted, now);
         self.last_asked = node;
         let ShareSettings { max_records, is_strict, .. } = self.settings;
@@ -188,6 +192,8 @@ impl ShareSessions {
             self.settle(&answer.partitions, request, deadline);
             if let Some(session) = self.nodes.get_mut(&node) {
                 session.succeeded(partitions);
+                session.lock_timeout =
+                    Some(answer.lock_timeout).filter(|lock| !lock.is_zero()).or(session.lock_timeout);
                 session.retry_at = None;
             }
             self.denied.remove(&None);
@@ -248,13 +254,13 @@ impl ShareSessions {
         }
     }
 
-    /// The time to look at the machine again if nothing else happens before.
-    pub fn wake_at(&self) -> Option<Now> {
+    /// The time after `now` to look at the machine again if nothing else happens before.
+    pub fn wake_at(&self, now: Now) -> Option<Now> {
         let retries = self.nodes.values().filter_map(|session| session.retry_at);
         let waits = self.waits.values().map(|wait| wait.until).chain([self.refresh.until]);
         let asking = retries.chain(waits).filter(|_| self.is_wanted && self.closing.is_none());
-        // Zero stands for a refresh that was never needed.
-        asking.filter(|at| !at.is_zero()).chain(self.closing.filter(|_| !self.is_closed)).min()
+        // What was due before has been done: a retry that is in flight, or a pause whose partition has had no records since.
+        asking.filter(|at| *at > now).chain(self.closing.filter(|_| !self.is_closed)).min()
     }
 
     /// The partitions to ask each leader for.
@@ -361,6 +367,11 @@ impl ShareSessions {
             }
             self.denied.remove(&Some(partition.clone()));
             if !answered.acquired.is_empty() {
+                // Also of leaders before this one.
+                let sessions = self.nodes.values_mut();
+                let outdated =
+                    sessions.flat_map(|session| session.take_outdated(&partition, &answered.acquired)).collect();
+                self.fail(outdated, &AcknowledgeError::LockLost);
                 self.waits.remove(&partition);
                 self.outputs.push_back(ShareOutput::Acquired {
                     session,

@@ -11,12 +11,15 @@ mod driver;
 mod judge;
 mod network;
 mod requests;
+#[path = "../common/seeds.rs"]
+mod seeds;
 mod sim;
 mod trouble;
 mod user;
 mod waiting;
 
 use judge::{Bug, Figures, Rule};
+use seeds::setting;
 use sim::Sim;
 
 /// Number of seeds of every run of the tests.
@@ -24,10 +27,6 @@ const SEEDS: u64 = 500;
 
 /// Number of seeds of the nightly run, which has to include rare events too.
 const MANY: u64 = 20_000;
-
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
-}
 
 fn run(seed: u64, bug: Option<Bug>, tracing: bool) -> Result<Figures, (Rule, String)> {
     let mut sim = Sim::new(seed, bug, tracing);

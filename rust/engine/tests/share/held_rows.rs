@@ -5,8 +5,8 @@ use std::ops::Range;
 use monedula_engine::Now;
 use monedula_engine::share::AcknowledgeType::{Accept, Gap, Reject, Release, Renew};
 use monedula_engine::share::{
-    AcknowledgeError, AcknowledgeType, AcknowledgedRange, Acknowledgement, Decided, HeldPart, HeldRows, RowRun,
-    SessionId,
+    AcknowledgeError, AcknowledgeType, AcknowledgedRange, Acknowledgement, Acquired, Decided, HeldPart, HeldRows,
+    RowRun, SessionId,
 };
 
 use crate::world::{ID, LOCK, range, secs, t};
@@ -200,4 +200,20 @@ fn undecided_rows_are_decided_without_changing_what_was_decided() {
     let taken = held.take_decided(Some(id), BEGIN);
     assert_eq!(ranges(&taken), [range(100, 100, Accept), range(101, 101, Reject), range(102, 102, Accept)]);
     assert!(held.take_decided(Some(id + 1), BEGIN).is_empty());
+}
+
+#[test]
+fn rows_that_are_acquired_again_are_locked_no_more_where_they_are_in_hand() {
+    let again = |first, last| [Acquired { first, last, delivery_count: 2 }];
+    let (mut held, id) = ten();
+    decide(&mut held, id, &one(0..2), Release);
+    held.take_decided(None, BEGIN);
+    held.acquired_again(&t(0), &again(100, 101));
+    assert!(held.deadline(id).is_some_and(|at| at > BEGIN), "those were released, and are nobody's here");
+    held.acquired_again(&t(1), &again(100, 109));
+    held.acquired_again(&t(0), &again(110, 119));
+    assert!(held.deadline(id).is_some_and(|at| at > BEGIN), "those are others");
+    held.acquired_again(&t(0), &again(101, 102));
+    decide(&mut held, id, &one(2..10), Accept);
+    assert_eq!(held.take_decided(None, BEGIN)[0].1, Some(AcknowledgeError::LockLost));
 }

@@ -1,7 +1,7 @@
 //! Sessions: when records are fetched and acknowledgements sent, and what becomes of these when something goes wrong.
 
 use monedula_engine::share::AcknowledgeType::{Accept, Release, Renew};
-use monedula_engine::share::{AcknowledgeError as E, AcknowledgementBatch, SessionId, ShareOutput};
+use monedula_engine::share::{AcknowledgeError as E, AcknowledgementBatch, SessionId, ShareOutput, ShareSettings};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, ID, LOCK, World, fetched, ms, range, secs, settings, t};
@@ -70,6 +70,15 @@ fn a_fetch_with_acknowledgements_waits_half_a_second_at_most() {
     assert_eq!(world.fetch(1).max_wait, ms(500));
 }
 
+// One request of a session is in flight, and a renewal waits for its answer.
+#[test]
+fn no_fetch_waits_so_long_that_locks_end_before_they_are_renewed() {
+    let mut world = World::new(ShareSettings { max_wait: secs(20), ..settings() }, &[(0, Some(1))]);
+    assert_eq!(world.fetch(1).max_wait, secs(20), "nothing is locked yet");
+    world.answer(1, vec![fetched(0, &[(0, 9)])]);
+    assert_eq!(world.fetch(1).max_wait, LOCK.mul_f64(0.3));
+}
+
 // franz-go 1.21.5: the partition stayed in the session, and was delivered for ever.
 #[test]
 fn a_partition_named_for_its_acknowledgements_alone_is_forgotten_in_the_same_request() {
@@ -124,7 +133,7 @@ fn a_session_that_is_lost_again_and_again_is_opened_with_a_pause() {
     world.fetch(1);
     world.refuse(1, ErrorCode::ShareSessionNotFound);
     assert!(world.ready().is_empty());
-    assert!(world.sessions.wake_at().is_some_and(|at| at > world.now && at <= world.now + BACKOFF));
+    assert!(world.sessions.wake_at(world.now).is_some_and(|at| at > world.now && at <= world.now + BACKOFF));
     world.pass(BACKOFF);
     assert_eq!(world.ready(), [1]);
 }
@@ -255,13 +264,45 @@ fn a_partition_with_an_error_waits_while_others_go_on() {
     assert_eq!(world.fetch(1).partitions.iter().map(|planned| planned.partition).collect::<Vec<_>>(), [0]);
 }
 
+// The lock had ended at the broker before the decision was sent: sent now, it would take effect on the new lock, and stand
+// twice in a request with the decision about that.
+#[test]
+fn a_decision_that_waits_is_not_sent_once_its_records_are_acquired_again() {
+    let (mut world, session) = World::with_records();
+    world.fetch(1);
+    world.acknowledge(1, session, &[range(0, 4, Accept)]);
+    world.acknowledge(2, session, &[range(5, 9, Accept)]);
+    world.renew(3, session, 0, 2);
+    world.answer(1, vec![fetched(0, &[(2, 3)])]);
+    assert_eq!(world.outcomes(), [(1, Err(E::LockLost)), (3, Err(E::LockLost))]);
+    assert_eq!(world.fetch(1).partitions[0].batches, [batch(5, 9, &[1])]);
+}
+
+// A time that has passed would wake the driver again at once, for as long as the broker holds the fetch.
+#[test]
+fn what_was_waited_for_wakes_nobody_once_it_was_asked_for_again() {
+    let mut world = World::new(settings(), &[(0, Some(1)), (1, None)]);
+    world.fetch(1);
+    world.lose(1);
+    world.pass(secs(2));
+    world.fetch(1);
+    assert!(world.sessions.wake_at(world.now).is_none_or(|at| at > world.now), "the retry is in flight");
+    let mut failed = fetched(0, &[]);
+    failed.code = ErrorCode::UnknownTopicId;
+    world.answer(1, vec![failed]);
+    world.lead(&[(0, Some(1)), (1, Some(1))]);
+    world.pass(secs(2));
+    world.fetch(1);
+    assert_eq!(world.sessions.wake_at(world.now), None, "the partition's pause is over, and it has no records");
+}
+
 // kafka#20135: after a restart of the whole cluster metadata had no leaders.
 #[test]
 fn without_a_leader_metadata_is_asked_for_with_a_backoff() {
     let mut world = World::new(settings(), &[(0, None)]);
     assert!(world.ready().is_empty() && world.ready().is_empty());
     assert_eq!(world.refreshes(), 1);
-    world.now = world.sessions.wake_at().expect("it asks again");
+    world.now = world.sessions.wake_at(world.now).expect("it asks again");
     world.ready();
     assert_eq!(world.refreshes(), 2);
     world.lead(&[(0, Some(3))]);
@@ -278,7 +319,7 @@ fn a_topic_that_was_recreated_is_not_fetched_under_its_old_id() {
 // kafka#20855: with several brokers the limit would hold for each.
 #[test]
 fn a_strict_limit_asks_one_broker_at_a_time_in_turn() {
-    let settings = monedula_engine::share::ShareSettings { is_strict: true, ..settings() };
+    let settings = ShareSettings { is_strict: true, ..settings() };
     let mut world = World::new(settings, &[(0, Some(1)), (1, Some(2))]);
     assert!(world.fetch(1).is_strict);
     assert!(world.ready().is_empty());
@@ -358,11 +399,11 @@ fn closing_waits_for_the_request_in_flight_and_ends_at_its_deadline() {
     world.fetch(1);
     world.sessions.close(world.now + secs(5));
     assert!(world.acknowledge_next().is_none());
-    assert_eq!(world.sessions.wake_at(), Some(world.now + secs(5)));
+    assert_eq!(world.sessions.wake_at(world.now), Some(world.now + secs(5)));
     world.pass(secs(5));
     assert!(matches!(&world.outcomes()[..], [(1, Err(E::Unknown { .. }))]));
     assert_eq!(world.outputs.back(), Some(&ShareOutput::Closed));
-    assert_eq!(world.sessions.wake_at(), None);
+    assert_eq!(world.sessions.wake_at(world.now), None);
 }
 
 #[test]

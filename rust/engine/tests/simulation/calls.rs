@@ -273,7 +273,7 @@ impl World {
 
     /// A member waits no longer for an answer. What was sent stays on its way.
     pub(crate) fn cancel(&mut self, pid: Pid, id: CallId) {
-        let is_sent = self.network.waits_on(pid, id).is_some();
+        let is_sent = self.network.waits_on(pid, |request| request.id == id).is_some();
         let Some(process) = self.processes.get_mut(&pid) else { return };
         if process.calls.remove(&id).is_none() {
             return;

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod calls;
+#[path = "../common/chance.rs"]
 mod chance;
 mod checks;
 mod deferred;
@@ -21,6 +22,8 @@ mod oracle;
 mod plan;
 mod planted;
 mod process;
+#[path = "../common/seeds.rs"]
+mod seeds;
 mod sometimes;
 mod starting;
 mod trace;
@@ -29,8 +32,6 @@ mod upgrading;
 mod users;
 mod world;
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use checks::Violation;
@@ -38,6 +39,7 @@ use excuses::{Excuse, Excuses};
 use monedula_broker::planted as broker;
 use plan::Plan;
 use planted::Bug;
+use seeds::{on_every_core, setting};
 use sometimes::{Situation, Sometimes};
 use world::World;
 
@@ -54,10 +56,6 @@ const MANY: u64 = 20_000;
 /// Failures that are shown.
 const SHOWN: usize = 50;
 
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
-}
-
 /// Runs a seed. What it met, and the rule that it broke, if it did.
 fn run(seed: u64, bug: Option<Bug>, tracing: bool) -> (Sometimes, Excuses, Option<Violation>) {
     broker::plant(bug.and_then(Bug::of_coordinator));
@@ -66,37 +64,12 @@ fn run(seed: u64, bug: Option<Bug>, tracing: bool) -> (Sometimes, Excuses, Optio
     (world.checks.met, world.checks.excuses, world.checks.violation)
 }
 
-/// Runs seeds on every core, and hands each outcome to `take` until that has enough.
-fn run_all(
-    seeds: Range<u64>,
-    bug: Option<Bug>,
-    take: &(dyn Fn(u64, Sometimes, Excuses, Option<Violation>) -> bool + Sync),
-) {
-    let (next, enough) = (AtomicU64::new(seeds.start), AtomicU64::new(0));
-    let work = || {
-        while enough.load(Ordering::Relaxed) == 0 {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                return;
-            }
-            let (met, excuses, violation) = run(seed, bug, false);
-            if take(seed, met, excuses, violation) {
-                enough.store(1, Ordering::Relaxed);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(work);
-        }
-    });
-}
-
 #[test]
 fn every_rule_holds_for_every_seed() {
     let (first, seeds) = (setting("FIRST").unwrap_or(0), setting("SEEDS").unwrap_or(SEEDS));
     let outcomes = Mutex::new((Sometimes::default(), Excuses::default(), Vec::new()));
-    run_all(first..first + seeds, None, &|seed, met, excuses, violation| {
+    on_every_core(first..first + seeds, &|seed| {
+        let (met, excuses, violation) = run(seed, None, false);
         let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         outcomes.0.add(&met);
         outcomes.1.add(&excuses);
@@ -132,8 +105,8 @@ fn every_rule_holds_for_every_seed() {
 fn every_planted_bug_is_found_by_the_rule_that_it_breaks() {
     for &bug in Bug::ALL {
         let found = Mutex::new(None);
-        run_all(0..PLANTED_SEEDS, Some(bug), &|seed, _, _, violation| {
-            let Some(violation) = violation else { return false };
+        on_every_core(0..PLANTED_SEEDS, &|seed| {
+            let (_, _, Some(violation)) = run(seed, Some(bug), false) else { return false };
             found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((seed, violation));
             true
         });

@@ -343,7 +343,7 @@ impl World {
             Event::Lost(link) => self.close_link(link, "the connection was reset"),
             Event::Refused(pid, id) => self.outcome(pid, id, Err(CallError::Unsent("connection refused".into()))),
             Event::Timeout(pid, id) => {
-                if let Some(link) = self.network.waits_on(pid, id) {
+                if let Some(link) = self.network.waits_on(pid, |request| request.id == id) {
                     self.close_link(link, "no answer in time");
                 }
             }

@@ -28,10 +28,10 @@ impl ShareMember {
         if !may || held || (!changed && self.out.timers.waits(Timer::Heartbeat, now)) {
             return;
         }
-        // The answer that was lost may have had an assignment, which the coordinator repeats only for a heartbeat with
-        // the topics.
-        let is_full = changed || self.late_heartbeat_until.is_some_and(|until| now < until);
-        let call = self.heartbeat_call(self.epoch, is_full);
+        // The answer that was lost may have had an assignment. A coordinator repeats it for a heartbeat that joins, whoever
+        // is in the group already, and unlike one of KIP-848 for no other (`GroupMetadataManager.shareGroupHeartbeat`).
+        let is_again = self.late_heartbeat_until.is_some_and(|until| now < until);
+        let call = self.heartbeat_call(if is_again { JOIN } else { self.epoch }, changed || is_again);
         self.last_sent = Some(self.subscription.clone());
         self.heartbeats.in_flight = self.send(CallKind::Heartbeat, call, now);
         self.out.timers.set(Timer::Heartbeat, now + self.heartbeats.cadence.pause(self.heartbeat_interval, now));

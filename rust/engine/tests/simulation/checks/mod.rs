@@ -16,7 +16,7 @@ use crate::oracle::Oracle;
 use crate::sometimes::Sometimes;
 use monedula_engine::group::{CallId, MemberState};
 
-pub(crate) type Pid = u32;
+pub(crate) use crate::network::Pid;
 
 /// The id of a reading: of the time from one assignment of a partition, or seek in it, to the next. A commit carries it
 /// in its metadata.
