@@ -32,8 +32,8 @@ class ConfigKey(NamedTuple):
     values: str
     description: str
     role: str
-    """The clients that use it: `"all"`, `"consumer"`, `"producer"`, `"consumer and producer"`, or `"admin"`; the
-    others accept it and warn."""
+    """The clients that use it: `"all"`, `"consumer"`, `"producer"`, `"consumer and producer"`, `"share consumer"` or
+    `"admin"`; the others accept it and warn."""
 
 
 def config_keys() -> list[ConfigKey]:

@@ -110,7 +110,7 @@ impl World {
         self.trace(|| format!("p{pid} -> n{node} #{id} {body:?}"));
         if self.stopped_nodes.contains(&node) {
             let at = now + self.latency();
-            self.push(at, Event::Refused(pid, node, body));
+            self.push(at, Event::Refused(pid, node, Box::new(body)));
             return id;
         }
         // A session and its acknowledgements are of one connection.

@@ -64,6 +64,9 @@ pub(crate) struct Expected {
     pub(crate) applied: BTreeMap<TopicPartition, Option<bool>>,
 }
 
+/// When an acknowledgement was applied, by which node, and what it said.
+type Applied = (i64, i32, AcknowledgeType);
+
 #[derive(Debug, Default)]
 pub(crate) struct Leaders {
     limit: i16,
@@ -72,7 +75,7 @@ pub(crate) struct Leaders {
     /// The next epoch and the connection of each session.
     sessions: BTreeMap<(i32, Pid), (i32, Link)>,
     /// What was applied of each member's acknowledgements that has no outcome yet: when, and by which node.
-    applied: BTreeMap<(Pid, TopicPartition, i64), Vec<(i64, i32, AcknowledgeType)>>,
+    applied: BTreeMap<(Pid, TopicPartition, i64), Vec<Applied>>,
     /// How the last lock of each member on each offset ended before it said anything.
     pub(crate) losses: BTreeMap<(Pid, TopicPartition, i64), Loss>,
     /// Records that went to the dead letter topic.
@@ -150,7 +153,7 @@ impl Leaders {
     /// The records that are not done with.
     pub(crate) fn lag(&self, partition: &TopicPartition) -> i64 {
         let known = self.partitions.get(partition);
-        let is_left = |record: &&Record| !record.state.is_final() && !(record.is_missing && record.is_available());
+        let is_left = |record: &&Record| !(record.state.is_final() || record.is_missing && record.is_available());
         known.map_or(0, |known| known.records.iter().filter(is_left).count() as i64)
     }
 

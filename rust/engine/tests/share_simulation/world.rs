@@ -40,7 +40,7 @@ pub(crate) enum Event {
     /// A process learns that a connection is gone.
     Lost(Link),
     /// Nobody listens at a node.
-    Refused(Pid, i32, Body),
+    Refused(Pid, i32, Box<Body>),
     /// A request waited long enough.
     Timeout(Link, u64),
     /// A thread of a user's is done with what it did in that turn.
@@ -243,7 +243,7 @@ impl World {
             Event::Answered(link, id, frame) => self.answered(link, id, &frame),
             Event::Lost(link) => self.close_link(link, "the connection is gone"),
             Event::Refused(pid, node, body) => {
-                self.request_lost(pid, node, body, "nobody listens");
+                self.request_lost(pid, node, *body, "nobody listens");
                 self.run_process(pid);
             }
             Event::Timeout(link, id) => {
