@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import threading
 import time
 from collections import defaultdict
@@ -245,6 +246,33 @@ def test_arguments_that_make_no_sense_are_refused(
     with pytest.raises(monedula.ArgumentError) as refused:
         member("etl", "orders").run(print, **arguments)
     assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize("argument", ["reply_topic", "dead_letter"])
+@pytest.mark.parametrize(
+    ("subscription", "is_read"),
+    [
+        ({"topics": ["clicks", "orders"]}, True),
+        ({"pattern": "(?i)ORD.*"}, True),
+        ({"pattern": re.compile("or.e")}, False),
+        ({"pattern": ".*", "exclude": "ord.*"}, False),
+        ({"pattern": ".*", "exclude": "ord"}, True),
+        ({"server_pattern": "ord.*"}, True),
+        ({"server_pattern": r"\pL+s"}, False),
+    ],
+)
+def test_what_a_run_writes_into_a_topic_that_it_reads_is_refused(
+    broker: Broker, member: MemberFactory, argument: str, subscription: dict[str, Any], is_read: bool
+) -> None:
+    broker.create_topic("clicks")
+    consumer = member("loop", headers=True, group_protocol="consumer")
+    consumer.subscribe(**subscription)
+    arguments: dict[str, Any] = {argument: "orders"}
+    if not is_read:
+        consumer.run(print, **arguments, timeout=0.0)
+        return
+    with pytest.raises(monedula.ArgumentError, match=f"{argument}='orders': the consumer reads this topic"):
+        consumer.run(print, **arguments, timeout=0.0)
 
 
 @pytest.mark.parametrize(

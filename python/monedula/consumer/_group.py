@@ -3,6 +3,7 @@
 import re
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from monedula._arguments import as_text, check_callable, loses_values, seconds, topic_names
@@ -73,6 +74,8 @@ class GroupVerbs(Unpicklable):
     _on_event: EventHook | None = None
     _reading: "MemberReading | None" = None
     _named: set[str] | None = set()  # noqa: RUF012 - replaced, never changed
+    _pattern: tuple[str, str | None] | None = None
+    """The pattern of the subscription, and that of topics that are left out."""
     _of_topic: tuple[str, str, str] | None = None
     """The column, the kind of values and the topic of a schema that is of the topic's subject."""
     _awaits = False
@@ -157,13 +160,13 @@ class GroupVerbs(Unpicklable):
         try:
             if server_pattern is not None and exclude is None:
                 self._check_schema(None)
-                self._member.subscribe_server_pattern(_text_for_broker(server_pattern), listeners.kinds())
-                self._named = None
+                self._member.subscribe_server_pattern(text := _text_for_broker(server_pattern), listeners.kinds())
+                self._named, self._pattern = None, (text, None)
             elif pattern is not None:
                 self._check_schema(None)
                 left_out = None if exclude is None else regular_expression(exclude, "exclude")
-                self._member.subscribe_pattern(regular_expression(pattern), left_out, listeners.kinds())
-                self._named = None
+                self._member.subscribe_pattern(text := regular_expression(pattern), left_out, listeners.kinds())
+                self._named, self._pattern = None, (text, left_out)
             elif exclude is not None:
                 raise ArgumentError("exclude goes with pattern; leave topics out that are not wanted")
             else:
@@ -204,6 +207,17 @@ class GroupVerbs(Unpicklable):
             return set(self._named)
         health = self._member.health()
         return set() if health is None else set(health["topics"])
+
+    def _is_subscribed_to(self, topic: str) -> bool:
+        """Return true if the subscription includes the topic, whether it exists yet or not."""
+        is_known = topic in self.subscription()
+        if is_known or self._named is not None or self._pattern is None:
+            return is_known
+        pattern, left_out = self._pattern
+        # The syntax of the core and of brokers is Python's, but for rare parts: then only known topics tell.
+        with suppress(re.error):
+            return bool(re.fullmatch(pattern, topic)) and not (left_out and re.fullmatch(left_out, topic))
+        return False
 
     def rewind(self) -> None:
         """Go back to the committed offsets, to read uncommitted records again, such as after an aborted transaction.

@@ -24,6 +24,10 @@ def under_way(consumer: ConsumerBase, plan: Plan) -> Generator[tuple[Run, Output
         raise ArgumentError(f"{message} for records that cannot be decoded, and on_error= for those that are handled")
     named = consumer._named
     group = group_of(consumer._settings, is_subscribed=named is None or bool(named), commits=plan.transaction is None)
+    for name, topic in ("reply_topic", plan.reply_topic), ("dead_letter", plan.dead_letter):
+        if topic is not None and consumer._is_subscribed_to(topic):
+            reason = "the consumer reads this topic, so what is written there would be handled again, without an end"
+            raise ArgumentError.of(name, topic, reason, hint="name another topic, or exclude= it from the pattern")
     bound = None if plan.until is None else UntilLoop(consumer._core, consumer._refused, plan.until)
     run = Run(consumer._core, consumer._member, plan, bound, None if last is None else last.all_figures())
     outputs = _outputs(consumer, plan, group)

@@ -255,8 +255,9 @@ class Consumer(CallsBack, ConsumerBase):
         Raises:
             Exception: what the handler raised, unchanged, once it is given up without `dead_letter`. A note has
                 topic, partition and offset. Handlers that run are waited for; no other is begun.
-            ArgumentError: if an argument makes no sense, or this consumer is not subscribed; at the first record for
-                which the handler returned a coroutine or a generator: its code did not run.
+            ArgumentError: if an argument makes no sense, this consumer is not subscribed, or it reads `reply_topic` or
+                `dead_letter`; at the first record for which the handler returned a coroutine or a generator: its code
+                did not run.
             CommitFailedError: if the last commit failed.
             TransactionAbortedError: if three transactions in a row were aborted, or one for a reply or dead letter that
                 another would not write either.
