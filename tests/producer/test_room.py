@@ -165,7 +165,8 @@ def many(sender: Any, verb: str) -> Any:
     return sender.send_batch(pyarrow.table({"value": pyarrow.chunked_array([values[:30], values[30:]])}), "orders")
 
 
-def check_closed_amid(broker: Broker, report: monedula.BatchReport) -> None:
+def check_closed_amid(broker: Broker, report: monedula.BatchReport | None) -> None:
+    assert report is not None
     assert 0 < report.acknowledged == len(stored(broker.bootstrap_servers, "orders"))
     assert report.acknowledged + report.failed == report.num_rows == 500
     assert {type(error.error) for error in report.errors} == {monedula.errors.ClosedError}

@@ -19,6 +19,10 @@ mod fetching;
 mod groups;
 mod log;
 mod options;
+#[cfg(not(feature = "planted"))]
+mod planted;
+#[cfg(feature = "planted")]
+pub mod planted;
 mod request;
 pub mod security;
 pub mod server;
@@ -31,9 +35,3 @@ pub use error::BrokerError;
 pub use faults::{Direction, Effect, Fault, ScramLie, Selector, Side};
 pub use options::Options;
 pub use settings::FirstUse;
-
-/// Bugs of coordinators and leaders that can be planted, to test that the model checks and the simulations find them.
-#[cfg(feature = "planted")]
-pub mod planted {
-    pub use crate::groups::planted::{Bug, plant};
-}

@@ -12,7 +12,7 @@ use crate::cluster::{Coordinated, NodeId, Partition};
 use crate::error::ApiError;
 use crate::fetching::Isolation;
 use crate::groups::InitializedTopics;
-use crate::groups::planted::{Bug, planted};
+use crate::planted::{Bug, planted};
 use crate::share::{
     DeadLetter, OffsetReset, SessionKey, ShareKey, SharePartition, ShareSettings, Snapshot, read_snapshot,
     snapshot_record,

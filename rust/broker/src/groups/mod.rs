@@ -15,7 +15,6 @@ mod loading;
 mod model;
 mod offset_expiry;
 mod offsets;
-pub(crate) mod planted;
 mod records;
 pub(crate) mod share;
 #[cfg(test)]

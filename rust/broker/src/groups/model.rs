@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::planted::{Bug, PLANTED};
+use crate::planted::{Bug, PLANTED};
 
 /// One state of a model: a group and the processes of its members.
 pub(super) trait Model: Clone {

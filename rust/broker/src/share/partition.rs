@@ -22,7 +22,7 @@ use super::limits::ShareLimits;
 use super::run::{RecordState, Run};
 use super::state_batch::StateBatch;
 use crate::error::ApiError;
-use crate::groups::planted::{Bug, planted};
+use crate::planted::{Bug, planted};
 
 /// The state of a share partition. The module explains it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::dead_letter::{DeadLetter, DeadLetterCause};
 use super::limits::ShareLimits;
-use crate::groups::planted::{Bug, planted};
+use crate::planted::{Bug, planted};
 
 /// The state of a record for a share group, as the partition's leader sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,8 +23,8 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::*;
 use crate::groups::model::{Model, assert_found, search};
-use crate::groups::planted::Bug;
 use crate::groups::{GroupAnswer, records};
+use crate::planted::Bug;
 use crate::request::{ConnectionId, Ticket};
 use process::{Process, Received, Request, Waits};
 

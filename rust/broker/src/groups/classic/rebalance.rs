@@ -6,8 +6,8 @@ use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{ClassicGroup, ClassicState, JoinRules, Timer};
-use crate::groups::planted::{Bug, planted};
 use crate::groups::{Effects, SyncAnswer};
+use crate::planted::{Bug, planted};
 
 impl ClassicGroup {
     pub(super) fn rebalance_or_complete(&mut self, now_ms: i64, rules: JoinRules, reason: &str, effects: &mut Effects) {

@@ -8,8 +8,8 @@ use monedula_protocol::messages::group_records::{GroupMetadataValue, MemberMetad
 
 use super::{ClassicGroup, ClassicMember, ClassicState, Protocol};
 use crate::cluster::StoredRecord;
-use crate::groups::planted::{Bug, planted};
 use crate::groups::records;
+use crate::planted::{Bug, planted};
 
 impl ClassicGroup {
     /// The record of the group in its present state.

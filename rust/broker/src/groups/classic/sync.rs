@@ -7,8 +7,8 @@ use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{ClassicGroup, ClassicState, MemberIdentity, Timer};
-use crate::groups::planted::{Bug, planted};
 use crate::groups::{Effects, SyncAnswer};
+use crate::planted::{Bug, planted};
 use crate::request::Ticket;
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! ConsumerGroupHeartbeat of a member that joins or stays; `leave.rs` has those that leave.
 
-use crate::groups::planted::{Bug, planted};
+use crate::planted::{Bug, planted};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

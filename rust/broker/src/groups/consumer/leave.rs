@@ -1,6 +1,6 @@
 //! Members that leave a consumer group: by a heartbeat, by a timeout, or for a while; and the group's tombstones.
 
-use crate::groups::planted::{Bug, planted};
+use crate::planted::{Bug, planted};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ use monedula_protocol::wire::Reader;
 use super::describe::GroupState;
 use super::*;
 use crate::groups::model::{self, Model, assert_found};
-use crate::groups::planted::Bug;
+use crate::planted::Bug;
 
 const TOPIC: Uuid = Uuid([7; 16]);
 

@@ -1,6 +1,6 @@
 //! The reconciliation of a member with its target assignment.
 
-use crate::groups::planted::{Bug, planted};
+use crate::planted::{Bug, planted};
 use std::collections::BTreeSet;
 
 use monedula_protocol::types::Uuid;

@@ -1,6 +1,6 @@
 //! The changes of a consumer group as records of `__consumer_offsets`, in Kafka's layouts.
 
-use crate::groups::planted::{Bug, planted};
+use crate::planted::{Bug, planted};
 use std::sync::Arc;
 
 use bytes::Bytes;

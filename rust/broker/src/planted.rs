@@ -37,7 +37,7 @@ pub enum Bug {
 
 #[cfg(any(test, feature = "planted"))]
 thread_local! {
-    pub(super) static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+    pub(crate) static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
 }
 
 /// Plants a bug in all coordinators of this thread; `None` removes it.
