@@ -195,9 +195,7 @@ impl World {
             }
             match bug {
                 Some(Bug::NeverRenew) if plan.is_renewal => self.pretend(pid, node, &plan.partitions),
-                Some(Bug::NeverClose) if plan.session_epoch < 0 && plan.partitions.is_empty() => {
-                    self.pretend(pid, node, &plan.partitions)
-                }
+                Some(Bug::NeverClose) if plan.session_epoch < 0 => self.pretend(pid, node, &plan.partitions),
                 _ => self.send_share(pid, node, Body::Acknowledge(plan)),
             }
         }

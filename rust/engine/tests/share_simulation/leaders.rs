@@ -370,6 +370,10 @@ impl Leaders {
         for range in acquired {
             for offset in range.first..=range.last {
                 let record = known.record(offset).ok_or_else(|| format!("{partition} has no offset {offset}"))?;
+                if record.is_missing {
+                    // Only the leader knows what has become of it.
+                    (record.state, record.deliveries) = (State::Available, range.delivery_count - 1);
+                }
                 if !record.is_available() {
                     return Err(format!("{offset} of {partition} is {:?}", record.state));
                 }

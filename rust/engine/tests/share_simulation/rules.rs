@@ -101,7 +101,8 @@ impl Bug {
         (Self::AlwaysFetch, &[Rule::Unwanted]),
         // The machine takes no records of a partition that it has forgotten: their locks end.
         (Self::NeverForget, &[Rule::Unassigned, Rule::Expired]),
-        (Self::NeverClose, &[Rule::Held]),
+        // What was to be acknowledged with the end is told as taken.
+        (Self::NeverClose, &[Rule::Held, Rule::Outcome]),
         (Self::RaiseTwice, &[Rule::Causeless]),
         (Self::Leader(broker::Bug::GiveTwice), &[Rule::Leader]),
         (Self::Leader(broker::Bug::KeepCount), &[Rule::Leader]),
