@@ -50,6 +50,7 @@ class Peer:
 PEERS = {
     "floor": Peer("floor"),
     "monedula_batch": Peer("monedula_batch"),
+    "monedula_send_many": Peer("monedula_send_many"),
     "monedula_send": Peer("monedula_send"),
     "confluent": Peer("confluent_produce"),
     "confluent@callbacks": Peer("confluent_produce", {"callbacks": "on"}),

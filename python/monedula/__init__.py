@@ -18,26 +18,26 @@ from monedula._exit import end as _end
 from monedula._monedula import Batch, BatchFuture, Record, RecordMetadata, Schema, SendFuture, Span, Table, __version__
 from monedula.config import ConfigKey, config_keys
 from monedula.consumer._commits import CommitFuture
-from monedula.consumer.aio import AsyncConsumer
 from monedula.consumer.sync import Consumer
 from monedula.errors import ArgumentError, ConfigError, DecodeError, KafkaError, KafkaTimeoutError, UnknownTopicError
 from monedula.formats.avro import Avro
 from monedula.formats.json import Json
 from monedula.formats.protobuf import Protobuf
-from monedula.formats.registry import RegisteredSchema, SchemaRegistry
-from monedula.producer.aio import AsyncProducer
 from monedula.producer.sync import Producer
 from monedula.reading.read import RecordStream, read, read_range
 from monedula.types.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from monedula.types.reports import BatchReport, RowError
 
 if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic
+    from monedula.consumer.aio import AsyncConsumer
+    from monedula.formats.registry import RegisteredSchema, SchemaRegistry
     from monedula.landing import Delta, Iceberg, LandingJob, land
+    from monedula.producer.aio import AsyncProducer
     from monedula.reading.queries import dataset, scan
     from monedula.reading.schema_inference import infer
     from monedula.share.aio import AsyncShareConsumer
     from monedula.share.sync import ShareConsumer
+    from monedula.types.reports import BatchReport, RowError
     from monedula.workers import Reply, Retry
 
 __all__ = [
@@ -95,13 +95,19 @@ __all__ = [
 _LATER = {
     "Admin": "monedula.admin",
     "AsyncAdmin": "monedula.admin",
+    "AsyncConsumer": "monedula.consumer.aio",
+    "AsyncProducer": "monedula.producer.aio",
     "AsyncShareConsumer": "monedula.share.aio",
+    "BatchReport": "monedula.types.reports",
     "Delta": "monedula.landing",
     "Iceberg": "monedula.landing",
     "LandingJob": "monedula.landing",
     "NewTopic": "monedula.admin",
+    "RegisteredSchema": "monedula.formats.registry",
     "Reply": "monedula.workers",
     "Retry": "monedula.workers",
+    "RowError": "monedula.types.reports",
+    "SchemaRegistry": "monedula.formats.registry",
     "ShareConsumer": "monedula.share.sync",
     "dataset": "monedula.reading.queries",
     "infer": "monedula.reading.schema_inference",
@@ -109,7 +115,7 @@ _LATER = {
     "scan": "monedula.reading.queries",
 }
 _MODULES_LATER = frozenset(
-    {"admin", "assignors", "events", "landing", "otel", "prometheus", "formats", "spark", "testing"}
+    {"admin", "assignors", "events", "landing", "otel", "prometheus", "formats", "spark", "testing", "workers"}
 )
 
 

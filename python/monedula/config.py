@@ -3,13 +3,10 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from monedula import _monedula
 from monedula._arguments import as_text
-from monedula._config.msk_iam import MECHANISM as MSK_IAM
-from monedula._config.msk_iam import MskIam, has_profile
 from monedula._config.oauth_tokens import NAMES, TokenSource
 from monedula._config.providers import resolved
 from monedula._config.texts import dotted, is_utf8
@@ -110,13 +107,15 @@ def _raw(config: Settings | None, settings: Settings) -> RawSettings:
     )
     if providers:
         raw.token_source = _token_source(providers, raw)
-    elif any(dotted(key) in ("sasl.mechanism", "sasl.mechanisms") and value == MSK_IAM for key, value in raw):
+    elif any(dotted(key) in ("sasl.mechanism", "sasl.mechanisms") and value == "AWS_MSK_IAM" for key, value in raw):
         raw.token_source = _msk_iam(raw)
     return raw
 
 
 def _msk_iam(raw: RawSettings) -> TokenSource | None:
     """What botocore has to sign, because a profile has the credentials; the core signs with all others itself."""
+    from monedula._config.msk_iam import MskIam, has_profile
+
     settings = {dotted(key): value for key, value in raw}
     jaas = settings.get("sasl.jaas.config")
     options = _monedula.jaas_options(jaas) if jaas else {}
@@ -169,10 +168,16 @@ def _name(key: object) -> str:
     return name
 
 
+def _is_path(value: object) -> bool:
+    from pathlib import PurePath  # slow to import, and most settings are texts
+
+    return isinstance(value, PurePath)
+
+
 def _text(key: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (str, int, PurePath)):
+    if isinstance(value, (str, int)) or _is_path(value):
         text = str(value)
         if not is_utf8(text):
             message = (

@@ -416,7 +416,7 @@ class DeliveryTimeoutError(KafkaTimeoutError):
 
 
 class BatchSendError(KafkaError):
-    """Some rows of a `send_batch` call were not delivered. The others were.
+    """Some rows of a `send_batch` or `send_many` call were not delivered. The others were.
 
     Attributes:
         report: the result of the call, with the error of each failed row.

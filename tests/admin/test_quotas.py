@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import time
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from monedula.errors import AdminErrors
 
 from tests.admin.protected import ProtectedBroker
 from tests.interop.java import CONFIGS, tool
+from tests.interop.process import eventually
 from tests.kafka.secured import SecuredKafka
 
 _NUMBERS = itertools.count(1)
@@ -52,14 +52,19 @@ def test_quotas_are_read_by_kafkas_tool(protected: Protected, admin: Admin) -> N
     assert "connection_creation_rate=100.0" in of_addresses
 
 
+def await_described(admin: Admin, quotas: dict[QuotaEntity, dict[str, float]]) -> None:
+    """Await that a broker describes just these: one of KRaft may not have read yet what the controller wrote."""
+    eventually(f"just {quotas}", lambda: admin.describe_client_quotas() == quotas)
+
+
 @pytest.mark.jvm
 def test_quotas_that_kafkas_tool_set_are_described(protected: Protected, admin: Admin) -> None:
     user = name()
     tool(CONFIGS, protected.bootstrap, "--alter", "--add-config", "consumer_byte_rate=4096",
          "--entity-type", "users", "--entity-name", user, "--entity-type", "clients", "--entity-default")  # fmt: skip
     entity = QuotaEntity(user=user, client_id=DEFAULT)
+    await_described(admin, {entity: {"consumer_byte_rate": 4096.0}})
     found = admin.describe_client_quotas()
-    assert found == {entity: {"consumer_byte_rate": 4096.0}}
     assert pa.table(found.to_arrow()).to_pylist() == [
         {"user": user, "client_id": "<default>", "ip": None, "quota": "consumer_byte_rate", "value": 4096.0}
     ]
@@ -70,10 +75,7 @@ def test_arguments_choose_entities(admin: Admin) -> None:
     alone, default = QuotaEntity(user=user), QuotaEntity(user=DEFAULT)
     both, client = QuotaEntity(user=user, client_id=client_id), QuotaEntity(client_id=client_id)
     admin.alter_client_quotas({each: {"producer_byte_rate": 1000} for each in (alone, default, both, client)})
-    # Of a real Kafka, the node that is asked may not have heard of them yet.
-    deadline = time.monotonic() + 60
-    while set(admin.describe_client_quotas(user=user)) != {alone, both}:
-        assert time.monotonic() < deadline
+    eventually("both", lambda: set(admin.describe_client_quotas(user=user)) == {alone, both})
     assert set(admin.describe_client_quotas(user=user, strict=True)) == {alone}
     assert set(admin.describe_client_quotas(user=DEFAULT)) == {default}
     assert set(admin.describe_client_quotas(user=ANY)) == {alone, both, default}
@@ -86,9 +88,9 @@ def test_a_quota_is_removed_and_others_remain(admin: Admin) -> None:
     entity = QuotaEntity(user=name())
     admin.alter_client_quotas({entity: {"producer_byte_rate": 1000, "consumer_byte_rate": 2000}})
     admin.alter_client_quotas({entity: {"producer_byte_rate": None, "request_percentage": 5}}, validate_only=True)
-    assert admin.describe_client_quotas() == {entity: {"producer_byte_rate": 1000.0, "consumer_byte_rate": 2000.0}}
+    await_described(admin, {entity: {"producer_byte_rate": 1000.0, "consumer_byte_rate": 2000.0}})
     admin.alter_client_quotas({entity: {"producer_byte_rate": None}})
-    assert admin.describe_client_quotas() == {entity: {"consumer_byte_rate": 2000.0}}
+    await_described(admin, {entity: {"consumer_byte_rate": 2000.0}})
 
 
 def test_a_quota_that_does_not_exist_fails_for_its_entity(admin: Admin) -> None:

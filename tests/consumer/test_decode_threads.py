@@ -191,11 +191,13 @@ def test_records_of_aborted_transactions_are_never_seen(broker: Broker, threads:
                         # Those that are aborted cannot be decoded: nobody may notice.
                         producer.send(name, document(index) if number % 3 else bad(index))
                     if number % 3 == 0:
+                        producer.flush()
                         raise ValueError("aborts")
             except ValueError:
                 continue
             expected += records
-    with opened(broker, name, threads, value=Json(SCHEMA)) as consumer:
+    committed = {"isolation.level": "read_committed"}
+    with opened(broker, name, threads, value=Json(SCHEMA), settings=committed) as consumer:
         found: list[int] = []
         while len(found) < len(expected):
             found += [value_of(record)["id"] for record in consumer.poll(timeout=20).records()]

@@ -38,6 +38,19 @@ def test_a_wait_that_ends_without_records_names_the_registry(broker: Broker) -> 
         assert told.value.retriable
 
 
+def test_a_member_of_a_share_group_names_the_registry(broker: Broker) -> None:
+    with monedula.Admin(settings(broker)) as admin:
+        admin.alter_configs({("group", "workers"): {"share.auto.offset.reset": "earliest"}})
+    with monedula.ShareConsumer(settings(broker), ["orders"], group_id="workers", value=Avro(ORDER)) as consumer:
+
+        def wait() -> None:
+            while True:  # joining may take the first time
+                list(consumer.batches(timeout=3))
+
+        with pytest.raises(monedula.errors.SchemaRegistryError, match="the schema registry has not answered"):
+            wait()
+
+
 def test_a_read_names_the_registry(broker: Broker) -> None:
     with pytest.raises(monedula.errors.SchemaRegistryError, match="the schema registry has not answered"):
         list(monedula.read(settings(broker), "orders", value=Avro(ORDER)))

@@ -274,7 +274,7 @@ def errors(answer: Any) -> Iterable[int]:
     """Every error code in an answer, at whatever depth."""
     if isinstance(answer, dict):
         for key, value in answer.items():
-            if key == "errorCode":
+            if key in ("errorCode", "partitionErrorCode"):
                 yield value
             else:
                 yield from errors(value)

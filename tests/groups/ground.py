@@ -68,8 +68,8 @@ class Ground(ABC):
 class EmbeddedGround(Ground):
     """The embedded broker."""
 
-    def __init__(self) -> None:
-        self.broker = Broker(settings=SETTINGS)
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.broker = Broker(settings=config)
         self.bootstrap = self.broker.bootstrap_servers
 
     def topic(self, partitions: int = 1, name: str | None = None) -> str:
@@ -104,9 +104,9 @@ class KafkaGround(Ground):
 
 
 def opened(kind: str, config: Mapping[str, Any] | None = None) -> Iterator[Ground]:
-    """For a fixture: the embedded broker, or a real Kafka with these settings."""
+    """For a fixture: the embedded broker or a real Kafka, with these settings."""
     if kind == "embedded":
-        embedded = EmbeddedGround()
+        embedded = EmbeddedGround(config or SETTINGS)
         yield embedded
         embedded.broker.stop()
         return

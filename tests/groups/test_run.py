@@ -1,5 +1,6 @@
 """`run`: a handler is called for each record, many at once, in order by key; commits stop before what is unfinished."""
 
+import json
 import math
 import threading
 import time
@@ -90,6 +91,43 @@ def test_records_without_a_key_wait_for_nobody(ground: Ground, face: str) -> Non
     ground.append(topic, range(8))
     settings = ground.settings(ground.name("group"))
     Runner(face, settings, topic, lambda _: together.wait(PATIENCE_SECONDS), concurrency=8, until="latest").join()
+
+
+@FACES
+def test_decoded_keys_order_records_too(ground: Ground, face: str) -> None:
+    topic = ground.topic()
+    with monedula.Producer(bootstrap_servers=ground.bootstrap) as producer:
+        for number in range(100):
+            key = None if number % 5 == 4 else json.dumps({"id": number % 5, "of": "decoded"})
+            producer.send(topic, str(number), key=key)
+    calls = Calls(lambda record: record.key["id"] if record.key else record.offset)
+    settings = ground.settings(ground.name("group"))
+    forms = {"key": monedula.Json("id bigint, of string")}
+    Runner(face, settings, topic, calls, consumer=forms, concurrency=16, until="latest").join()
+    assert calls.overlaps == []
+    assert all(offsets == sorted(offsets) for offsets in calls.offsets.values())
+    assert {len(offsets) for offsets in calls.offsets.values()} == {1, 20}
+    assert calls.count == 100
+
+
+@FACES
+def test_no_record_of_any_key_begins_after_a_failure(ground: Ground, face: str) -> None:
+    topic, group = ground.topic(), ground.name("group")
+    keyed(ground, topic, 1000, 1000)
+    seen: list[int] = []
+
+    def handle(record: monedula.Record) -> None:
+        seen.append(record.offset or 0)
+        if record.offset == 100:
+            raise LookupError("for good")
+
+    runner = Runner(face, ground.settings(group), topic, handle, concurrency=1, until="latest")
+    with pytest.raises(LookupError) as raised:
+        runner.join()
+    assert seen == list(range(101))
+    assert raised.value.__notes__ == [f"monedula: raised while handling {topic}-0 at offset 100, after 1 attempt"]
+    with monedula.Consumer(ground.settings(group)) as watching:
+        assert committed(watching, topic) == [100]
 
 
 @FACES

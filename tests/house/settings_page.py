@@ -33,8 +33,8 @@ SECTIONS = {
     "Reading": "Of consumers and of `monedula.read`.",
     "Consumer groups": "Of consumers with a `group.id`. [Consumer groups](groups.md) explains them.",
     "Share groups": (
-        "Of consumers of share groups, which also have those of reading and the `group.id`. [Share groups](share-groups.md) "
-        "explains them."
+        "Of consumers of share groups, which also have those of reading and the `group.id`. "
+        "[Share groups](share-groups.md) explains them."
     ),
     "Schema registry": (
         "For `monedula.Avro`: consumers and `monedula.read` ask for schemas, producers register them. "
@@ -45,7 +45,12 @@ SECTIONS = {
     "TLS": "Of every client. [Security](security.md) explains them.",
     "SASL": "Of every client: how it logs in. [Security](security.md) explains them.",
 }
-ROLES = {"all": "Connections, time-outs and retries", "producer": "Sending", "admin": "Administration", "share consumer": "Share groups"}
+ROLES = {
+    "all": "Connections, time-outs and retries",
+    "producer": "Sending",
+    "admin": "Administration",
+    "share consumer": "Share groups",
+}
 OF_GROUPS = re.compile(r"^group\.|assignment|rebalance|moves|round\.|session|heartbeat|max\.poll|auto\.commit|^exclude")
 UNITS = {"ms": "ms", "seconds": "s", "bytes": "bytes", "kbytes": "KiB"}
 # Integers whose name does not say what they count.

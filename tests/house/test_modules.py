@@ -11,6 +11,7 @@ PACKAGE = ROOT / "python/monedula"
 
 LATER: Mapping[str, str] = {
     "_filters": "it imports dataclasses, for conditions",
+    "_config.msk_iam": "it imports sockets and base64, for logins by a profile of AWS",
     "_asyncio": "asyncio takes longer to import than all of monedula",
     "_logging": "logging is slow to import, and most programs have nothing to say",
     "_migration_hints": "the tables are for names that do not exist",

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from monedula.landing import Delta, Iceberg
-from pyarrow.fs import AzureFileSystem
+from pyarrow.fs import AzureFileSystem, FileType
 
 from tests.landing.servers import HOST, Server
 
@@ -89,7 +89,10 @@ class AzureStore:
             "dfs_storage_authority": authority,
             "dfs_storage_scheme": "http",
         }
-        AzureFileSystem(AZURE_ACCOUNT, account_key=AZURE_KEY, **self._endpoints).create_dir(BUCKET)
+        files = AzureFileSystem(AZURE_ACCOUNT, account_key=AZURE_KEY, **self._endpoints)
+        # Azurite sometimes cuts off its answer that a container is there already.
+        if files.get_file_info(BUCKET).type is FileType.NotFound:
+            files.create_dir(BUCKET)
 
     def delta(self, **options: str) -> Delta:
         given = {

@@ -90,7 +90,7 @@ def test_fields_without_a_schema_are_those_of_records_and_of_the_table(orders: O
     run(orders, orders.topic, path, "--value", "json", "--schema", "id bigint, note string", "--until", "now")
     orders.send(3)
     _, said = run(orders, orders.topic, path, "--value", "json", "--until", "now")
-    assert "amount DOUBLE, id BIGINT" in said
+    assert "its fields are those of the table, and of 303 records: amount DOUBLE\n" in said
     rows = polars.read_delta(path).sort("id")
     assert set(rows.columns) == {"id", "note", "amount", "key", "_kafka"}
     assert rows["amount"].to_list()[-3:] == [150.0, 150.5, 151.0]
@@ -137,6 +137,7 @@ def landed_or_none(path: str) -> dict[int, list[int]]:
         (("--until", "soon"), "soon"),
         (("--from", "0:42=5"), "expected partitions and where they begin"),
         (("--from", "0=often"), "expected an offset"),
+        (("--schema", "id bigint"), "say how values are decoded; add --value json, avro or protobuf"),
         (("--health-port", "http"), "expected a port, such as 8080"),
         (("--health-port", "127.0.0.1:70000"), "expected a port, such as 8080"),
     ],
@@ -152,10 +153,43 @@ def test_errors_name_the_options(orders: Orders, tmp_path: Path) -> None:
     run(orders, orders.topic, path, "--until", "now")
     _, said = run(orders, orders.topic, path, "--until", "now", "--job", "other", code=1)
     assert "the table has rows of" in said
-    assert said.endswith("say where this job begins, by --from for the partition\n")
+    assert "if a job of another name wrote them, its name as --job goes on behind them. Else say where" in said
     run(orders, orders.topic, path, "--until", "now", "--job", "other", "--from", "0=90,1=latest,2=99")
     again = {number: [*range(100), *more] for number, more in enumerate([range(90, 100), [], [99]])}
     assert landed(path) == {number: sorted(offsets) for number, offsets in again.items()}
+
+
+def test_errors_say_what_a_job_can_do(orders: Orders, tmp_path: Path) -> None:
+    path = str(tmp_path / "daily")
+    words = (orders.topic, path, "--value", "json", "--schema", "id bigint", "--until", "now")
+    orders.send_bad()
+    _, said = run(orders, *words, "--dead-letter", orders.topic, code=2)
+    assert "--dead-letter: the job would read its dead letters again; name another topic for them" in said
+    _, said = run(orders, *words, "--partition-by", "day(timestamp)", code=1)
+    told = "--bad column keeps such records in the table, --dead-letter TOPIC writes them to a topic, and --bad drop "
+    assert said.endswith(f"; {told}leaves them out\n")
+    _, said = run(orders, *words, "--bad", "column", code=1)
+    assert said.endswith("partitioned by _date; give --partition-by 'day(timestamp)', as the table has it\n")
+
+
+def test_a_restart_without_the_decoder_is_refused(orders: Orders, tmp_path: Path) -> None:
+    """It added a column of bytes, rows with nulls beside it, and moved the positions behind them."""
+    path = str(tmp_path / "lake")
+    run(orders, orders.topic, path, "--value", "json", "--schema", "id bigint", "--until", "now")
+    orders.send(3)
+    for more in ((), ("--dry-run",)):
+        _, said = run(orders, orders.topic, path, "--until", "now", *more, code=1)
+        assert "has the columns id of values that were decoded, and this job decodes none" in said
+        assert "give --value json and --schema as the table's job has it" in said
+    assert polars.read_delta(path).height == 300
+
+
+def test_a_job_that_follows_without_a_terminal_says_a_line_for_each_commit(orders: Orders, tmp_path: Path) -> None:
+    with start(orders, orders.topic, str(tmp_path / "lake"), "--every", "1s") as process:
+        assert process.stderr is not None
+        assert re.fullmatch(r"version \d+: 300 rows in 1 file\n", process.stderr.readline())
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
 
 
 def test_a_terminal_shows_how_far_it_is(orders: Orders, tmp_path: Path) -> None:
@@ -214,7 +248,7 @@ def test_secrets_are_in_no_address_of_a_catalog(orders: Orders, catalog: str) ->
 def test_a_dry_run_refuses_what_a_run_refuses(orders: Orders, tmp_path: Path) -> None:
     words = ("--value", "json", "--schema", "id bigint", "--partition-by", "nothing", "--until", "now")
     _, said = run(orders, orders.topic, str(tmp_path / "lake"), *words, "--dry-run", code=2)
-    assert "--partition-by: the columns are id, key, _kafka" in said
+    assert "--partition-by nothing: the columns are id, key, _kafka" in said
 
 
 def test_a_target_that_is_no_folder_is_told_in_a_line(orders: Orders, tmp_path: Path) -> None:

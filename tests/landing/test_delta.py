@@ -147,6 +147,11 @@ def test_bad_records_end_the_job_once_what_is_before_them_is_committed(orders: O
     with pytest.raises(DecodeError) as failure:
         orders.land(tmp_path / "lake")
     assert failure.value.offset == 100
+    assert str(failure.value).endswith(f"; {failure.value.hint}")
+    assert "Seek past" not in str(failure.value)
+    assert 'mode="null"' not in str(failure.value)
+    assert str(failure.value.hint).startswith('bad_records="column" keeps such records in the table')
+    assert (failure.value.column, failure.value.topic) == ("value", orders.topic)
     assert landed(tmp_path / "lake")[0] == list(range(100))
 
 

@@ -15,6 +15,7 @@ from monedula.errors import DataLossError, LandingError, UnknownTopicError
 from monedula.landing import Delta, check
 from monedula.landing.commits import PendingCommit
 from monedula.testing import Broker
+from monedula.types.partitions import TopicPartition
 
 from tests.groups.ground import PATIENCE_SECONDS
 from tests.landing.orders import ORDER, Orders, landed
@@ -44,6 +45,20 @@ def test_a_topic_that_was_created_again_needs_another_job(own: Orders, broker: B
         own.land(tmp_path / "lake", job="again")
     start = {("orders", 0): 0, ("orders", 1): 0}
     assert own.land(tmp_path / "lake", job="again", start=start).rows == 30
+
+
+def test_a_check_does_not_look_behind_the_log_of_a_topic_that_was_created_again(
+    own: Orders, broker: Broker, tmp_path: Path
+) -> None:
+    own.land(tmp_path / "lake")
+    deltalake.DeltaTable(tmp_path / "lake").delete("_kafka.partition = 0 and _kafka.offset in (1, 7)")
+    broker.delete_topic("orders")
+    broker.create_topic("orders", 2)
+    own.send(6)
+    found = check(own.settings, "orders", monedula.Delta(tmp_path / "lake"), job="lake").partitions[
+        TopicPartition("orders", 0)
+    ]
+    assert (found.missing, found.unknown) == ([(1, 2)], [(7, 8)])
 
 
 def test_a_topic_that_is_created_again_meanwhile_ends_the_job(own: Orders, broker: Broker, tmp_path: Path) -> None:

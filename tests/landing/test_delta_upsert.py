@@ -217,7 +217,10 @@ def test_a_record_without_a_key_ends_the_job_or_is_kept_beside(empty: Changes, t
     assert "bad_records='column'" in str(failure.value.hint)
     empty.land(tmp_path / "lake", upsert="key", bad_records="column")
     table = polars.read_delta(str(tmp_path / "lake")).sort("id")
-    assert table.select("id", "_error").rows() == [(1, None), (2, "the record has no key")]
+    assert table.select("id", "_error").rows() == [
+        (1, None),
+        (2, "no value in key, the key by which rows are replaced"),
+    ]
 
 
 def test_an_empty_text_by_which_the_table_is_partitioned_is_no_key(empty: Changes, tmp_path: Path) -> None:
@@ -235,7 +238,8 @@ def test_an_empty_text_by_which_the_table_is_partitioned_is_no_key(empty: Change
         empty.put("2", {"id": 2, "c": "x"})
         empty.land(tmp_path / "lake", bad_records="column", **options)
     table = polars.read_delta(str(tmp_path / "lake")).sort("id", "_kafka")
-    assert table.select("id", "c", "_error").rows() == [(1, None, "the record has no key")] * 3 + [(2, "x", None)]
+    told = "no value in id, c, the key by which rows are replaced"
+    assert table.select("id", "c", "_error").rows() == [(1, None, told)] * 3 + [(2, "x", None)]
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -251,7 +255,27 @@ def test_a_deletion_that_does_not_say_of_what_is_told(empty: Changes, tmp_path: 
         return
     empty.land(tmp_path / "lake", **options)
     table = polars.read_delta(str(tmp_path / "lake")).sort("id")
-    assert table.select("id", "_op", "_error").rows() == [(None, "d", "the record has no key"), (1, "c", None)]
+    assert table.select("id", "_op", "_error").rows() == [
+        (None, "d", "no value in id, the key by which rows are replaced"),
+        (1, "c", None),
+    ]
+
+
+def test_a_job_that_has_appended_replaces_nothing(empty: Changes, tmp_path: Path) -> None:
+    """The rows of the keys that came after it became one each, and those before them were gone."""
+    for amount in range(3):
+        empty.put("1", {"id": 1, "amount": amount})
+    empty.land(tmp_path / "lake")
+    empty.put("1", {"id": 1, "amount": 3})
+    with pytest.raises(LandingError, match="has appended rows, which would be replaced"):
+        empty.land(tmp_path / "lake", upsert="key")
+    assert polars.read_delta(str(tmp_path / "lake")).height == 3
+
+
+def test_a_truncation_is_told_as_one(empty: Changes, tmp_path: Path) -> None:
+    empty.put(None, {"op": "t", "before": None, "after": None, "ts_ms": 2})
+    with pytest.raises(LandingError, match=rf"the truncation at offset 0 of {empty.topic}-0 has no value in id"):
+        empty.land(tmp_path / "lake", upsert="id", unwrap="debezium")
 
 
 def test_the_largest_timestamp_of_a_file_may_be_cut_to_milliseconds(empty: Changes, tmp_path: Path) -> None:
@@ -366,14 +390,15 @@ def test_a_job_that_upserts_is_not_gone_on_with_by_appends(changes: Changes, tmp
     changes.land(tmp_path / "lake", upsert="key")
     with pytest.raises(LandingError, match="rows of the job 'lake' replace each other") as failure:
         changes.land(tmp_path / "lake")
-    assert "give upsert to Delta" in str(failure.value.hint)
+    assert "give the table its upsert" in str(failure.value.hint)
 
 
 def test_rows_that_were_appended_are_replaced(changes: Changes, tmp_path: Path) -> None:
     changes.land(tmp_path / "lake")
     for key in range(40):  # every key once more
         changes.put(f"key-{key}", {"id": key, "amount": key}, partition=key % 3)
-    changes.land(tmp_path / "lake", upsert="key")
+    starts = {(changes.topic, partition): 0 for partition in range(3)}
+    changes.land(tmp_path / "lake", upsert="key", job="another", start=starts)
     assert kept(tmp_path / "lake") == changes.left()
 
 

@@ -9,7 +9,7 @@ from tests.landing.drill import Drill
 
 pytest.importorskip("pyiceberg", reason="the extra iceberg is not installed")
 
-SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 11))]
+SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 5))]
 
 
 @pytest.mark.timeout(600)

@@ -75,11 +75,12 @@ def story(heading: str) -> list[str]:
     return re.findall(r"```(?:python)?\n(.*?)```", section, flags=re.DOTALL)
 
 
-LAND = "monedula land orders ./lake/orders --until now"
+DECODED = ("--value", "json", "--schema", "id bigint")
+LAND = "monedula land orders ./lake/orders --value json --schema 'id bigint' --until now"
 
 
 def test_a_worker_was_killed(orders: Orders, shell: Shell) -> None:
-    with start(orders, "orders", str(TABLE), "--every", "1s") as process:
+    with start(orders, "orders", str(TABLE), *DECODED, "--every", "1s") as process:
         while not TABLE.exists() or not landed_or_none(str(TABLE)):
             assert process.poll() is None
         orders.send(20)
@@ -115,7 +116,7 @@ def test_the_store_is_away(orders: Orders, shell: Shell) -> None:
 @pytest.mark.parametrize("number", [0, 1])
 def test_records_that_cannot_be_decoded(orders: Orders, shell: Shell, number: int) -> None:
     orders.send_bad()
-    failed = shell(f"{LAND} --value json --schema 'id bigint'", 1)
+    failed = shell(LAND, 1)
     assert "cannot be decoded" in failed.stderr or "orders-0" in failed.stderr
     shell(story("Records that cannot be decoded")[number])
     rows = polars.read_delta(str(TABLE))
@@ -190,8 +191,7 @@ def test_another_cluster(orders: Orders, shell: Shell) -> None:
 
 
 def ids_in(path: Path) -> list[int]:
-    values = polars.read_delta(str(path))["value"].cast(polars.String)
-    return [int(number) for number in values.str.json_path_match("$.id").drop_nulls()]
+    return polars.read_delta(str(path))["id"].drop_nulls().to_list()
 
 
 def test_every_story_is_run_here() -> None:

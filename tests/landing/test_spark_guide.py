@@ -92,6 +92,7 @@ def test_a_merge_counts_each_micro_batch_once_that_was_killed(
     assert totals(tmp_path) == {"c0": 25.0, "c1": 25.0}
 
 
+@pytest.mark.slow
 def test_planted_a_merge_without_its_transaction_counts_twice(
     made: Orders, of_test: Of, driver: Callable[[str], Driver], tmp_path: Path
 ) -> None:

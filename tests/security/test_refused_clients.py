@@ -327,20 +327,24 @@ def test_a_call_that_ends_by_its_own_limit_has_the_words_of_the_source_of_tokens
         CALLS[call]({**no_token(broker), **QUICK})
 
 
+@pytest.mark.parametrize("method", ["send_batch", "send_many"])
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)
-def test_rows_that_were_not_delivered_say_why(broker: Broker, refusal: Callable[[Broker], Settings]) -> None:
+def test_rows_that_were_not_delivered_say_why(
+    broker: Broker, refusal: Callable[[Broker], Settings], method: str
+) -> None:
+    arguments: Any = {"send_batch": (pyarrow.table({"value": ["x"]}), "orders"), "send_many": ("orders", ["x"])}[method]
     with (
         monedula.Producer({**refusal(broker), **QUICK}) as producer,
         pytest.raises(monedula.errors.BatchSendError, match=REFUSALS[refusal].replace(".", r"\.")),
     ):
-        producer.send_batch(pyarrow.table({"value": ["x"]}), topic="orders").result(PATIENCE_SECONDS)
+        getattr(producer, method)(*arguments).result(PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("kind", [monedula.Consumer, monedula.AsyncConsumer, monedula.Producer, monedula.AsyncProducer])
 def test_the_table_has_every_method_that_asks_a_broker(kind: type) -> None:
     told = {name.split(" ")[0].split(",")[0] for name in CALLS}
     skipped = LOCAL | {"begin_transaction", "commit_transaction", "abort_transaction", "send_offsets", "transaction"}
-    skipped |= {"send_batch"} | ({"commit_async"} if kind.__name__.startswith("Async") else set())
+    skipped |= {"send_batch", "send_many"} | ({"commit_async"} if kind.__name__.startswith("Async") else set())
     public = {name for name in dir(kind) if not name.startswith("_")}
     assert not {name for name in public - skipped if f"{kind.__name__}.{name}" not in told}
 

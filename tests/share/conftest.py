@@ -10,16 +10,14 @@ import pytest
 from tests.groups.ground import Ground, opened
 from tests.kafka import jars
 
-LOCK_SECONDS = {"kafka": 4.0, "embedded": 15.0}
-"""How long a record is locked: the embedded broker allows no less."""
+LOCK_SECONDS = 4.0
+"""How long a record is locked in `group`."""
 
 SETTINGS: dict[str, object] = {
     "auto.create.topics.enable": False,
     "group.share.min.record.lock.duration.ms": 1000,
     "group.share.min.heartbeat.interval.ms": 200,
     "group.share.heartbeat.interval.ms": 200,
-    "share.coordinator.state.topic.replication.factor": 1,
-    "share.coordinator.state.topic.min.isr": 1,
 }
 
 Member = Callable[..., monedula.ShareConsumer]
@@ -40,17 +38,11 @@ def ground(kind: str) -> Iterator[Ground]:
 
 
 @pytest.fixture
-def lock_seconds(kind: str) -> float:
-    """How long a record is locked."""
-    return LOCK_SECONDS[kind]
-
-
-@pytest.fixture
-def group(ground: Ground, lock_seconds: float) -> str:
+def group(ground: Ground) -> str:
     """A share group that reads from the start of each topic."""
     name = ground.name("workers")
     with monedula.Admin(bootstrap_servers=ground.bootstrap) as admin:
-        lock_ms = str(int(lock_seconds * 1000))
+        lock_ms = str(int(LOCK_SECONDS * 1000))
         settings = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": lock_ms}
         admin.alter_configs({("group", name): settings})
     return name

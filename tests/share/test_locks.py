@@ -6,22 +6,22 @@ import monedula
 import pytest
 
 from tests.groups.ground import Ground
-from tests.share.conftest import Member
+from tests.share.conftest import LOCK_SECONDS, Member
 from tests.share.reading import PATIENCE_SECONDS, one, values
 
 
-def test_a_batch_says_when_its_locks_end(ground: Ground, member: Member, lock_seconds: float) -> None:
+def test_a_batch_says_when_its_locks_end(ground: Ground, member: Member) -> None:
     topic = ground.topic()
     ground.append(topic, range(3))
     consumer = member([topic])
     batch = one(consumer)
     assert batch.deadline is not None
-    assert 0.0 < batch.deadline - time.monotonic() <= lock_seconds
+    assert 0.0 < batch.deadline - time.monotonic() <= LOCK_SECONDS
     assert consumer.poll(timeout=0.0).deadline is None, "it has no rows"
     assert batch.deadline is None, "all is accepted"
 
 
-def test_the_core_renews_locks_of_rows_in_hand(ground: Ground, member: Member, lock_seconds: float) -> None:
+def test_the_core_renews_locks_of_rows_in_hand(ground: Ground, member: Member) -> None:
     topic = ground.topic()
     ground.append(topic, range(3))
     consumer = member([topic])
@@ -29,7 +29,7 @@ def test_the_core_renews_locks_of_rows_in_hand(ground: Ground, member: Member, l
     first = batch.deadline
     assert first is not None
     until = time.monotonic() + PATIENCE_SECONDS
-    while (batch.deadline or 0.0) < first + lock_seconds:
+    while (batch.deadline or 0.0) < first + LOCK_SECONDS:
         assert time.monotonic() < until
         time.sleep(0.05)
     consumer.release(batch, [1])

@@ -66,7 +66,11 @@ def test_spark_that_needs_no_more_waits_for_nothing() -> None:
     assert waits.wait(WAIT_SECONDS)
     taken.close()
     assert states == ["closed"]
-    assert all(thread.name[:19] != "monedula-read-ahead" for thread in threading.enumerate())
+    assert not any(_reads_ahead(thread) for thread in threading.enumerate())
+
+
+def _reads_ahead(thread: threading.Thread) -> bool:
+    return thread.name.startswith("monedula-read-ahead")
 
 
 def test_without_a_thread_batches_are_read_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,11 +85,13 @@ def iter_of(numbers: range) -> Generator[int, None, None]:
     yield from numbers
 
 
+@pytest.mark.parametrize("is_limited", [False, True])
 @pytest.mark.parametrize("taken", [1, 2, 3, 100])
 def test_a_task_of_many_batches_has_all_rows_and_gives_its_client_back(
-    monkeypatch: pytest.MonkeyPatch, taken: int
+    monkeypatch: pytest.MonkeyPatch, taken: int, is_limited: bool
 ) -> None:
-    """Also one of which Spark takes only the first batches."""
+    """Also one of which Spark takes only the first batches. With a limit of mapped memory nothing is read ahead."""
+    monkeypatch.setattr(worker, "has_address_limit", lambda: is_limited)
     clients = IdleClients(worker._open, ReaderCore.close)
     monkeypatch.setattr(worker, "_clients", clients)
     count = 4 * worker.MAX_ROWS + 5
@@ -104,6 +110,8 @@ def test_a_task_of_many_batches_has_all_rows_and_gives_its_client_back(
         )
         batches = read(task, settings)
         rows = [batch for batch, _ in zip(batches, range(taken), strict=False)]
+        if taken == 3:
+            assert any(_reads_ahead(thread) for thread in threading.enumerate()) is not is_limited
         batches.close()  # type: ignore[attr-defined]
         values = pa.Table.from_batches(rows)["value"].to_pylist()
         ((_, core, _),) = clients._idle

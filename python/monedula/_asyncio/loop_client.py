@@ -18,3 +18,10 @@ class LoopClient:
             self._client_loop = ClientLoop()
         self._client_loop.check()
         return self._client_loop
+
+
+def current_holder() -> int:
+    """The holder number of the current task; 0 outside of a task."""
+    from monedula._asyncio.holders import holder
+
+    return holder()

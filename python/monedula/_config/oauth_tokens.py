@@ -1,6 +1,5 @@
 """Tokens for OAUTHBEARER from the user's code: a function, or an object with a method `token`."""
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -76,8 +75,10 @@ def _how_to_ask(provider: Any, config: str) -> Callable[[], Any]:
         return method  # type: ignore[no-any-return]
     if not callable(provider):
         raise TypeError("expected a function, or an object with a method token()")
+    from inspect import signature  # slow to import, for clients with such a function alone
+
     try:
-        inspect.signature(provider).bind()
+        signature(provider).bind()
     except TypeError:
         return lambda: provider(config)  # confluent-kafka passes the setting sasl.oauthbearer.config
     except ValueError:  # functions in C may have no signature
@@ -86,7 +87,9 @@ def _how_to_ask(provider: Any, config: str) -> Callable[[], Any]:
 
 
 def _awaited(value: Any) -> Any:
-    if not inspect.isawaitable(value):
+    from inspect import isawaitable
+
+    if not isawaitable(value):
         return value
 
     import asyncio  # imported here: if unused, its import costs more than everything else

@@ -8,11 +8,14 @@ those that a client may use. Values are looked up when a client is made; under S
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from monedula._config.properties import properties
 from monedula._config.texts import dotted, is_utf8
 from monedula.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PROVIDERS = "config.providers"
 ALLOWED_VARIABLE = "MONEDULA_CONFIG_PROVIDERS"
@@ -196,6 +199,8 @@ def _replaced(key: str, value: str, providers: Mapping[str, _Provider]) -> str:
         raise ConfigError(f"{key}: {error.args[0]}", key=key) from None
 
 
-def _absolute(path: str) -> Path:
+def _absolute(path: str) -> "Path":
     """Return the path without `..`. Links are followed only on opening: Kubernetes mounts secrets as links."""
+    from pathlib import Path  # slow to import, and most clients have no providers
+
     return Path(os.path.abspath(path.strip()))  # noqa: PTH100 (`Path.absolute` leaves `..` as it is)

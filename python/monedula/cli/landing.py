@@ -5,6 +5,7 @@
 
 import re
 import signal
+import sys
 from contextlib import suppress
 from enum import StrEnum
 from importlib.util import find_spec
@@ -33,6 +34,7 @@ from monedula.formats.json import Json
 from monedula.types.partitions import Position, Until
 
 if TYPE_CHECKING:
+    from monedula.landing.commits import LandingCommit
     from monedula.landing.start_positions import Start
 
 _LOOK_SECONDS = 0.2
@@ -195,6 +197,8 @@ def land(
         settings,
         topic,
         table,
+        # A terminal has a bar.
+        on_commit=None if until is not None or sys.stderr.isatty() else _say_committed,
         value=_decoder(value, told, bad, dead_letter, settings, table, job, keys, unwrap),
         unwrap=None if unwrap is None else "debezium",
         job=job,
@@ -293,7 +297,12 @@ def compact(
 def clean(
     target: DeltaTable,
     older_than: Annotated[
-        str, Option("--older-than", metavar="TIME", help="Only files of this age: 7d. At least a day.")
+        str,
+        Option(
+            "--older-than",
+            metavar="TIME",
+            help="Only files of this age: 7d. Not less than the table's retention.",
+        ),
     ] = "7d",
     dry_run: DryRun = False,
     storage_option: StoreOptions = None,
@@ -407,6 +416,11 @@ def _decoder(
         raise UsageError("--bad and --dead-letter are about values that cannot be decoded; add --value json")
     if dead_letter is not None and bad is not BadRecords.fail:
         raise UsageError("--dead-letter and --bad say two things about bad values; give one of them")
+    if value is None and any((schema.given, schema.message, schema.subject, schema.framing, schema.schemas)):
+        raise UsageError(
+            "--schema, --message, --subject, --framing and --schemas say how values are decoded; "
+            "add --value json, avro or protobuf"
+        )
     if value is Decode.json and schema.given is None and schema.subject is None and not schema.has_registry:
         if unwrap is not None:
             raise UsageError("--unwrap with --value json needs --schema: the fields of the rows")
@@ -424,6 +438,7 @@ def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None,
     """JSON with the fields that the table has, and those that some of the records have."""
     import pyarrow as pa
 
+    from monedula.formats.schemas.ddl import ddl_of
     from monedula.landing.columns import is_own
     from monedula.reading.schema_inference import infer
 
@@ -433,7 +448,11 @@ def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None,
         {field.name: field for field in opened.columns() if not is_own(field.name, key_column)} if opened.open() else {}
     )
     new = [field for field in inferred.schema if field.name not in known]
-    say(f"without --schema its fields are those of {inferred.records} records: {inferred.ddl}")
+    sources = [
+        *(["the table"] if known else []),
+        *([f"{inferred.records} records: {ddl_of(pa.schema(new))}"] if new or not known else []),
+    ]
+    say(f"without --schema its fields are those of {', and of '.join(sources)}")
     return Json(pa.schema([*known.values(), *new]))
 
 
@@ -471,6 +490,11 @@ def _run(job: Any) -> None:
     say(f"{counted(result.rows, 'row')}: {written}{repeats}{bad}")
     if ended:
         raise Stopped(ended[0])
+
+
+def _say_committed(commit: "LandingCommit") -> None:
+    if commit.rows:
+        say(f"version {commit.version}: {counted(commit.rows, 'row')} in {counted(commit.files, 'file')}")
 
 
 def _behind(job: Any) -> int:

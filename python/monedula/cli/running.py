@@ -98,7 +98,10 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 # With a code, it is a broker's answer.
                 _end(name, CommandWording().told(error), WRONG_ARGUMENTS if error.code is None else FAILED)
             except DecodeError as error:
-                _end(name, f"{CommandWording().told(error)}; --bad null or --bad drop goes on", FAILED)
+                told = CommandWording().told(error)
+                # A landing job has said what it can do about such records.
+                is_told = "bad_records" in (error.hint or "")
+                _end(name, told if is_told else f"{told}; --bad null or --bad drop goes on", FAILED)
             except (Failure, KafkaError) as error:
                 from monedula.cli.similar import with_similar
 

@@ -37,7 +37,15 @@ _PHRASES = {
     "partition_by": "--partition-by",
     "fail_on_data_loss=False": "--no-fail-on-data-loss",
     "key_column='_key'": "--key-column _key",
+    "bad_records='column'": "--bad column",
+    "value=monedula.Json(...)": "--value json and --schema",
+    "upsert": "--upsert",
+    "start={('orders', 0): 42}": "--from 0=42,1=latest",
+    "warehouse": "--storage-option warehouse=file:///lake, or the setting of pyiceberg's file,",
     "key_column=None": "--key-column none",
+    'bad_records="column" keeps such records in the table, dead_letter= of its decoder writes them to a topic, and '
+    'mode="drop" leaves them out': "--bad column keeps such records in the table, --dead-letter TOPIC writes them to a "
+    "topic, and --bad drop leaves them out",
 }
 
 _OPTIONS = (
@@ -54,6 +62,7 @@ _OPTIONS = (
     "until",
     "every",
     "unwrap",
+    "dead_letter",
 )
 """The arguments that are options of the same name."""
 
@@ -75,5 +84,6 @@ class CommandWording(Wording):
         if known not in _OPTIONS:
             return f"{name}={value or ''}"
         prefix = "--key-" if self._column == "key" and known in ("schema", "message", "subject") else "--"
-        word = f" {value.strip(chr(39))}" if known == "framing" and value is not None else ""
+        word = "" if value is None else f" {value if '(' in value else value.strip(chr(39))}"
+        word = word if known in ("framing", "partition_by") else ""
         return f"{prefix}{name.replace('_', '-')}{word}"

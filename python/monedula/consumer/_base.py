@@ -30,10 +30,10 @@ from monedula.consumer._member_reading import MemberReading
 from monedula.consumer._read_until import check_topics
 from monedula.errors import ArgumentError, ClosedError, ForkError
 from monedula.formats._typed import Typed, check_columns, pinned, spec_of
+from monedula.producer._dead_letters import LetterProducer
 from monedula.types.conditions import Where
 from monedula.types.json_dict import JsonDict
 from monedula.types.partitions import Assignment, OffsetAndTimestamp, Position, TopicPartition
-from monedula.workers.dead_letters import LetterProducer
 
 # They import dataclasses, logging and threading: programs without own assignors, or runs, should not wait for that.
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
         written as dead letters, skipped and abandoned.
         """
         run = self._last_run
-        running = {} if run is None else {**run.figures.by_name(), **run.gauges()}
+        running = {} if run is None else run.metrics()
         return {**dict(self._core.metrics()), **self._member.figures(), **running}
 
     # A bound method, kept beside the consumer, would keep one that nobody closed until the garbage collector comes.

@@ -9,8 +9,8 @@ from monedula._monedula import Batch, ConsumerCore, MemberCore, PendingCallback,
 from monedula.config import RawSettings
 from monedula.errors import BufferFullError, DecodeError, KafkaError, KafkaTimeoutError
 from monedula.formats._typed import Typed
+from monedula.producer._dead_letters import DeadLetters, LetterProducer, producer_settings
 from monedula.types.partitions import TopicPartition
-from monedula.workers.dead_letters import DeadLetters, LetterProducer, producer_settings
 
 SLICE_SECONDS = 0.05
 """Time that a loop waits for records before it looks again for its end."""

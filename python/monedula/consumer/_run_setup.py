@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from monedula.consumer._base import ConsumerBase
 from monedula.consumer._read_until import UntilLoop
 from monedula.errors import ArgumentError
-from monedula.workers.dead_letters import DeadLetters, producer_settings
+from monedula.producer._dead_letters import DeadLetters, producer_settings
 from monedula.workers.outputs import Outputs
 from monedula.workers.plans import Plan, group_of
 from monedula.workers.runs import Run
@@ -25,7 +25,7 @@ def under_way(consumer: ConsumerBase, plan: Plan) -> Generator[tuple[Run, Output
     named = consumer._named
     group = group_of(consumer._settings, is_subscribed=named is None or bool(named), commits=plan.transaction is None)
     bound = None if plan.until is None else UntilLoop(consumer._core, consumer._refused, plan.until)
-    run = Run(consumer._core, consumer._member, plan, bound, None if last is None else last.figures)
+    run = Run(consumer._core, consumer._member, plan, bound, None if last is None else last.all_figures())
     outputs = _outputs(consumer, plan, group)
     consumer._last_run = run
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from weakref import ref
 
 from monedula._arguments import RawOffset, seconds
-from monedula._asyncio.loop_client import LoopClient
+from monedula._asyncio.loop_client import LoopClient, current_holder
 from monedula._health import patience
 from monedula._migration_hints import tells
 from monedula._monedula import Batch, PendingCallback, Record
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from monedula._asyncio.loop_end import LoopEnd
     from monedula.workers import Retry
     from monedula.workers.failures import OnError
-    from monedula.workers.lanes import Order
+    from monedula.workers.plans import Order
 
 
 @tells
@@ -402,10 +402,3 @@ class AsyncConsumer(ConsumerBase, LoopClient):
 
             self._loop_end = LoopEnd(ref(self), AsyncConsumer._close_last)
         return loop
-
-
-def current_holder() -> int:
-    """The holder number of the current task; 0 outside of a task."""
-    from monedula._asyncio.holders import holder
-
-    return holder()

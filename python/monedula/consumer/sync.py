@@ -38,7 +38,7 @@ from monedula.types.partitions import OffsetAndMetadata, OffsetAndTimestamp, Off
 if TYPE_CHECKING:
     from monedula.workers import Retry
     from monedula.workers.failures import OnError
-    from monedula.workers.lanes import Order
+    from monedula.workers.plans import Order
 
 
 @tells

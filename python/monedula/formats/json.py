@@ -1,6 +1,5 @@
 """`Json`: keys or values of JSON as typed columns."""
 
-import json
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, ClassVar, Self
@@ -119,6 +118,8 @@ class Json(Typed):
             schema = self._given = _arrow(schema)
             _check_fields(schema, mode, corrupt_record)
             if document is not None:
+                import json
+
                 text = self._given = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
                 registered |= {"text": text, "title": document.get("title")}
         spec = ColumnSpec.json(
@@ -142,6 +143,8 @@ class Json(Typed):
 
 def _document(text: str, references: list[tuple[str, str]]) -> Any:
     """Combine a registry's JSON Schema with the schemas that it refers to."""
+    import json
+
     from monedula.formats.schemas.json_schema import bundled
 
     try:

@@ -91,14 +91,14 @@ def check(settings: Settings, topic: str, target: "Target", *, job: str | None =
         for number in pc.unique(partitions).to_pylist():
             runs.setdefault(number, []).extend(_runs(offsets.filter(pc.equal(partitions, number))))
     with read(raw, topic, columns=["offset"]) as ends:
-        begins = {partition: first for partition, (first, _) in ends.ranges.items()}
-    starts, positions = table.starts(begins), table.positions(begins)
+        logs = dict(ends.ranges)
+    starts, positions = table.starts(logs), table.positions(logs)
     found = {}
-    for partition, first in sorted(begins.items()):
+    for partition, log in sorted(logs.items()):
         each = runs.get(partition.partition, [])
         if each or positions[partition] is not None:
             start = min((at for at in (starts[partition], *(run[0] for run in each)) if at is not None), default=None)
-            found[partition] = _compared(raw, partition, each, (start, positions[partition]), first, table.upserts)
+            found[partition] = _compared(raw, partition, each, (start, positions[partition]), log, table.upserts)
     return TableCheck(found)
 
 
@@ -107,7 +107,7 @@ def _compared(
     partition: TopicPartition,
     runs: list[tuple[int, int]],
     job: tuple[int | None, int | None],
-    begins: int,
+    log: tuple[int, int],
     replaces: bool,
 ) -> PartitionCheck:
     """Look at the rows of a partition.
@@ -117,7 +117,7 @@ def _compared(
         partition: the partition.
         runs: the ranges of offsets that have rows.
         job: where the job began, or the first row if that is before it, and the job's position.
-        begins: where the log begins.
+        log: where the log begins and ends.
         replaces: whether rows of the table replace each other.
     """
     runs.sort()
@@ -134,17 +134,20 @@ def _compared(
     if position is not None and position > after:
         gaps.append((after, position))
     # Rows that were replaced are no loss.
-    missing, unknown = _looked_up(settings, partition, gaps, begins) if gaps and not replaces else ([], [])
+    missing, unknown = _looked_up(settings, partition, gaps, log) if gaps and not replaces else ([], [])
     rows = sum(end - first for first, end in runs)
     return PartitionCheck(rows, start, position or after, _merged(repeated), missing, unknown)
 
 
 def _looked_up(
-    settings: Settings, partition: TopicPartition, gaps: list[tuple[int, int]], begins: int
+    settings: Settings, partition: TopicPartition, gaps: list[tuple[int, int]], log: tuple[int, int]
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The offsets of gaps that the log has, and those that it does not reach back to."""
+    """The offsets of gaps that the log has, and those that are before or behind it."""
+    begins, ends = log
     unknown = [(first, min(end, begins)) for first, end in gaps if first < begins]
-    within = sorted((max(first, begins), end) for first, end in gaps if end > begins)
+    # Of a topic that was deleted and created again.
+    unknown += [(max(first, ends), end) for first, end in gaps if end > ends]
+    within = sorted((max(first, begins), min(end, ends)) for first, end in gaps if end > begins and first < ends)
     missing: list[tuple[int, int]] = []
     # Each marker of a transaction is a gap: those that are near each other are looked up by one read.
     for first, end in _merged(within, _NEAR):

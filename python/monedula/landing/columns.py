@@ -17,6 +17,8 @@ KAFKA = "_kafka"
 """The struct that says where a row is from."""
 ERROR = "_error"
 RAW = "_raw"
+VALUE = "value"
+"""The column of values that are not decoded."""
 DATE = "_date"
 """The day of the record's timestamp in UTC, where a table is partitioned by it."""
 DAY = "day(timestamp)"
@@ -82,7 +84,7 @@ class Columns:
             if unwraps
             else [value.field(index) for index in range(value.num_fields)]
             if self._is_flat
-            else [("value", value)]
+            else [(VALUE, value)]
         )
         fields = [(each.name, each.type) if isinstance(each, pa.Field) else each for each in fields]
         if key_column is not None:
@@ -106,7 +108,7 @@ class Columns:
         elif self._is_flat:
             columns = dict(zip((field.name for field in value.type), value.flatten(), strict=True))
         else:
-            columns = {"value": value}
+            columns = {VALUE: value}
         if self._key_column is not None:
             columns[self._key_column] = column["key"]
         column["timestamp"] = _told(column["timestamp"])
@@ -180,6 +182,16 @@ def _told(timestamps: Any) -> Any:
     is_before: Any = pc.less_equal(numbers, pa.scalar(_LAST_TIMESTAMP_US))
     is_told = pc.and_(is_after, is_before)
     return pc.if_else(is_told, numbers, pa.scalar(None, pa.int64())).cast(_TIMESTAMP)
+
+
+def partitioned_as(columns: Sequence[Any], day: str) -> str:
+    """What to do about a table that has other partitions than the job; `day` is its column for `DAY`."""
+    if not columns:
+        return "leave out `partition_by`"
+    if len(columns) > 1:
+        return "a job partitions by one column: land in another table"
+    name = DAY if columns[0] == day else str(columns[0])
+    return f"give `partition_by={name!r}`, as the table has it"
 
 
 def is_own(name: str, key_column: str | None) -> bool:

@@ -24,7 +24,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from monedula.errors import ArgumentError, LandingError
 from monedula.landing.attempts import Attempts
-from monedula.landing.columns import DELETED, KAFKA, conformed, missing_columns
+from monedula.landing.columns import DATE, DELETED, KAFKA, conformed, missing_columns, partitioned_as
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
 from monedula.landing.delta_probe import check_put_if_absent
@@ -141,7 +141,8 @@ class DeltaLandingTable:
             LandingError: if there is none, or it has rules that are not applied here.
         """
         if not self.open():
-            raise LandingError(f"{self._target.path}: there is no table of Delta")
+            hint = "files of Iceberg's tables are compacted and cleaned by Spark or Trino"
+            raise LandingError(f"{self._target.path}: there is no table of Delta", hint=hint)
         columns = self._table.metadata().partition_columns
         if self._target.partition_by is None and len(columns) == 1:
             self._partition_column = columns[0]
@@ -210,6 +211,11 @@ class DeltaLandingTable:
         found = {partition: self._position(partition) for partition in partitions}
         for topic in {topic for topic, _ in partitions}:
             self._check_topic(topic)
+        if self._keys and not self.upserts and any(found[each] != at for each, at in self.starts(partitions).items()):
+            hint = "leave out `upsert`, or land as another `job` into another table"
+            raise LandingError(
+                f"{self.name}: the job {self._job!r} has appended rows, which would be replaced", hint=hint
+            )
         return found
 
     def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
@@ -351,7 +357,7 @@ class DeltaLandingTable:
         for topic in {topic for topic, _ in pending.moves}:
             if self._topic_format(topic) is None or self._forgets(topic):
                 positions[self._topic_application(topic)] = FORMAT
-        if pending.upsert is not None and not self.upserts:
+        if self._keys and pending.moves and not self.upserts:
             positions[self._upsert_application] = FORMAT
         metadata = {COMMIT_KEY: pending.commit_id}
         if pending.moves:
@@ -478,7 +484,7 @@ class DeltaLandingTable:
         wanted = [] if self._partition_column is None else [self._partition_column]
         if columns != wanted:
             told = f"is partitioned by {', '.join(columns)}" if columns else "is not partitioned"
-            raise LandingError(f"{path}: the table {told}", hint="give `partition_by` as the table has it")
+            raise LandingError(f"{path}: the table {told}", hint=partitioned_as(columns, DATE))
         features = set(self._table.protocol().writer_features or ()) - _FEATURES
         ruled = [name for name in metadata.configuration if name.startswith("delta.constraints.")]
         if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
@@ -507,7 +513,7 @@ class DeltaLandingTable:
     def _check_history(self) -> None:
         """Refuse a table to which this job has landed in another way, or that has lost what it landed."""
         if self.upserts and not self._keys:
-            hint = f"give `upsert` to Delta({self._target.path!r}), or land as another `job` into another table"
+            hint = "give the table its `upsert`, or land as another `job` into another table"
             raise LandingError(f"{self._target.path}: rows of the job {self._job!r} replace each other", hint=hint)
         self._check_rollback()
 

@@ -39,7 +39,7 @@ from pyiceberg.typedef import Record
 from monedula.errors import ArgumentError, LandingError
 from monedula.landing.attempts import Attempts
 from monedula.landing.column_types import table_type
-from monedula.landing.columns import DAY, KAFKA, conformed, missing_columns
+from monedula.landing.columns import DAY, KAFKA, conformed, missing_columns, partitioned_as
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles
 from monedula.landing.store_errors import landing_error, plain_text, raises_landing_error
@@ -393,8 +393,7 @@ class IcebergLandingTable:
         ]
         if found != ([] if wanted is None else [wanted]):
             told = f"is partitioned by {', '.join(map(str, found))}" if found else "is not partitioned"
-            hint = "give `partition_by` as the table has it"
-            raise LandingError(f"{self._target.table}: the table {told}", hint=hint)
+            raise LandingError(f"{self._target.table}: the table {told}", hint=partitioned_as(found, DAY))
 
     def _missing(self, schema: Any) -> list[Any]:
         try:

@@ -27,6 +27,7 @@ from monedula.errors import (
     ArgumentError,
     ClosedError,
     DataLossError,
+    DecodeError,
     KafkaError,
     LandingError,
     MaxPollExceededError,
@@ -36,12 +37,12 @@ from monedula.errors import (
 )
 from monedula.formats._typed import Typed
 from monedula.landing.column_types import Form, check_keys, check_partition_column
-from monedula.landing.columns import DATE, KAFKA, Columns
+from monedula.landing.columns import DATE, KAFKA, VALUE, Columns, is_own
 from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult, PendingCommit
 from monedula.landing.data_files import DataFiles
 from monedula.landing.debezium import Unwrap, row_decoder
 from monedula.landing.job_consumer import JobConsumer
-from monedula.landing.job_settings import job_settings, kept, reset_start, setting, without_bad
+from monedula.landing.job_settings import bad_record, job_settings, kept, reset_start, setting, without_bad
 from monedula.landing.maintenance import LEAST_AGE_SECONDS
 from monedula.landing.size_estimate import SizeEstimate
 from monedula.landing.start_positions import StartPositions, check_start
@@ -186,6 +187,7 @@ class LandingJob(Unpicklable):
         self._on_commit = on_commit
         self._fail_on_data_loss = fail_on_data_loss
         keeps_bad = bad_records == "column"
+        self._decodes, self._key_column = value is not None, key_column
         own: Any = job_settings(raw, self.name)
         decoders: dict[str, Any] = {
             "key": kept(key, "key", self.topics, keeps_bad),
@@ -265,6 +267,7 @@ class LandingJob(Unpicklable):
         partitions = self._consumer.partitions_of(*self.topics)
         self._table.topic_ids(self._consumer.topic_ids(self.topics, None))
         is_new = not self._table.open()
+        self._check_decoding()
         columns = tuple(self.schema.names) if is_new else self._table.new_columns(self.schema)
         known = dict.fromkeys(partitions) if is_new else self._table.positions(partitions)
         ends = self._consumer.end_offsets(partitions)
@@ -339,6 +342,7 @@ class LandingJob(Unpicklable):
 
     def _run(self) -> LandingResult:
         try:
+            self._check_decoding()
             self._table.prepare(self.schema)
             self._look_ahead()
             self._is_beginning = False
@@ -424,6 +428,19 @@ class LandingJob(Unpicklable):
         with suppress(BaseException):  # wait() raises it
             self._run()
 
+    def _check_decoding(self) -> None:
+        """Refuse to add a column of bytes to a table of decoded values, as a restart without `value` would."""
+        if self._decodes or not self._table.open():
+            return
+        there = self._table.columns().names
+        fields = [name for name in there if not is_own(name, self._key_column)]
+        if fields and VALUE not in fields:
+            raise LandingError(
+                f"{self._table.name}: the table has the columns {', '.join(fields)} of values that were decoded, and "
+                f"this job decodes none",
+                hint="give `value=monedula.Json(...)` as the table's job has it, or land in another table",
+            )
+
     def _look_ahead(self) -> None:
         """Refuse what cannot go on before the group has another member; the group gets offsets where it has none.
 
@@ -483,6 +500,9 @@ class LandingJob(Unpicklable):
             return
         except LandingError:
             raise  # of a callback
+        except DecodeError as error:
+            self._try_commit()
+            raise bad_record(error) from None
         except KafkaError:
             self._try_commit()  # no record was taken
             raise

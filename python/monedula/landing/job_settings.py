@@ -1,7 +1,8 @@
 """What a landing job makes of the settings and decoders that it is given."""
 
+from monedula._wording import Wording
 from monedula.config import RawSettings, config_keys
-from monedula.errors import ArgumentError
+from monedula.errors import ArgumentError, DecodeError, with_hint
 from monedula.formats._typed import Typed
 from monedula.landing.job_consumer import JobConsumer
 
@@ -11,6 +12,9 @@ def kept(given: Typed | None, column: str, topics: list[str], keeps_bad: bool) -
     if not isinstance(given, Typed):
         return given
     made = given.of_topic(column, topics).changed(flatten=False)
+    if made.dead_letter in topics:
+        hint = "name another topic for them"
+        raise ArgumentError("the job would read its dead letters again", argument="dead_letter", hint=hint)
     if not keeps_bad:
         return made
     if made.dead_letter is not None or made.drops or made._arguments["mode"] != "fail":
@@ -23,6 +27,27 @@ def without_bad(given: Typed | None) -> Typed | None:
     if not isinstance(given, Typed) or given._arguments["mode"] != "fail":
         return given
     return given.changed(mode="drop", dead_letter=None)
+
+
+_BAD_RECORD = (
+    'bad_records="column" keeps such records in the table, dead_letter= of its decoder writes them to a topic, and '
+    'mode="drop" leaves them out'
+)
+_WORDING = Wording(
+    {
+        'With mode="null" such records are kept with nulls, with mode="drop" left out, with dead_letter= written to a '
+        "topic. ": "",
+        "Seek past it to go on": "",
+    }
+)
+
+
+def bad_record(error: DecodeError) -> DecodeError:
+    """The error of a record that cannot be decoded, with what a job can do about such records."""
+    facts = vars(error).items()
+    told = {name: value for name, value in facts if not name.startswith("_") and name not in ("hint", "reason")}
+    message = with_hint(_WORDING.reason(error), _BAD_RECORD, is_sentence=False)
+    return DecodeError(message, hint=f"`{_BAD_RECORD}`", reason=error.reason, **told)
 
 
 def _names_of(setting: str) -> set[str]:

@@ -99,7 +99,10 @@ class StartPositions:
         if is_told or not self._table.holds_rows(partition):
             return
         name = f"{partition.topic}-{partition.partition}"
-        hint = "say where this job begins, by `start` for the partition"
+        hint = (
+            "if a job of another name wrote them, its name as `job` goes on behind them. Else say where each partition "
+            "begins, by `start={('orders', 0): 42}`: what the table has from there on is repeated"
+        )
         raise LandingError(
             f"{self._name}: the table has rows of {name}, but no position: they could be repeated",
             topic=partition.topic,

@@ -24,7 +24,10 @@ _STATEMENT = re.compile(r"\n\[SQL: .*|\n\(Background on this error.*", re.DOTALL
 _RETRIES = re.compile(r", max_retries: \d+, retry_timeout: \S+ ")
 
 _HINTS = (
-    ("169.254.169.254", "no credentials were found: give them in `storage_options`, or in the environment"),
+    (
+        "169.254.169.254",
+        "no credentials were found: give them in the environment, such as `AWS_ACCESS_KEY_ID`, or in `storage_options`",
+    ),
     ("URL scheme is not allowed", "an endpoint without TLS needs `AWS_ALLOW_HTTP`, or `AZURE_ALLOW_HTTP`, to be true"),
     ("without LOCATION", "the bucket is in another region: give `AWS_REGION`"),
     ("PermanentRedirect", "the bucket is in another region: give `AWS_REGION`"),

@@ -21,6 +21,10 @@ class LandingTable(Protocol):
         attempts: how often and for how long it asks its store again.
     """
 
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+
     refresh_seconds: float | None
     version: int
     attempts: Attempts

@@ -16,6 +16,7 @@ from monedula.errors import LandingError
 from monedula.landing.columns import DELETED, DELETION_COLUMNS, ERROR, KAFKA
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, leaf_paths
+from monedula.landing.debezium import OP
 from monedula.landing.delta_snapshot import DeltaSnapshot, LiveFile
 from monedula.types.partitions import TopicPartition
 
@@ -82,7 +83,7 @@ class Upsert:
         tombstones = deletions if says is None else pc.and_not(deletions, says)
         if ERROR in rows.schema.names:
             # Nothing can be looked up by them: they stay beside the rows of keys.
-            told = pc.if_else(lacks, pa.scalar("the record has no key"), pa.scalar(None, pa.string()))
+            told = pc.if_else(lacks, pa.scalar(self._lacks_key()), pa.scalar(None, pa.string()))
             error = pc.coalesce(rows.column(ERROR), pc.if_else(tombstones, pa.scalar(None, pa.string()), told))
             rows = rows.set_column(rows.schema.get_field_index(ERROR), rows.schema.field(ERROR), error)
             is_error = error.is_valid()
@@ -237,13 +238,17 @@ class Upsert:
     def _refuse(self, rows: Any) -> None:
         origin = rows.column(KAFKA)[0].as_py()
         topic, partition, offset = (origin[name] for name in _ORIGIN[:3])
+        op = str(rows.column(OP)[0].as_py()) if OP in rows.schema.names else ""
+        kind = {"t": "truncation", "m": "message"}.get(op, "record")
         raise LandingError(
-            f"the record at offset {offset} of {topic}-{partition} has no value in {', '.join(self._keys)}, the key by "
-            f"which rows are replaced",
+            f"the {kind} at offset {offset} of {topic}-{partition} has {self._lacks_key()}",
             topic=topic,
             partition=partition,
             hint="`bad_records='column'` keeps such records as rows with `_error`",
         )
+
+    def _lacks_key(self) -> str:
+        return f"no value in {', '.join(self._keys)}, the key by which rows are replaced"
 
     def _forget(self, path: str) -> None:
         self._delete(self._rewritten.pop(path, []))

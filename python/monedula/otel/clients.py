@@ -73,7 +73,7 @@ class _TracedProducer(ProducerBase):
 
 
 class Producer(_TracedProducer, monedula.Producer):
-    """A `monedula.Producer` with a span for each `send` and each `send_batch`, from the call to the outcome.
+    """A `monedula.Producer` with a span for each `send`, `send_batch` and `send_many`, from the call to the outcome.
 
     Args:
         config: as of `monedula.Producer`.
@@ -86,7 +86,7 @@ class Producer(_TracedProducer, monedula.Producer):
 
 
 class AsyncProducer(_TracedProducer, monedula.AsyncProducer):
-    """A `monedula.AsyncProducer` with a span for each `send` and each `send_batch`; arguments as `Producer`."""
+    """A `monedula.AsyncProducer` with a span for each `send`, `send_batch` and `send_many`; arguments as `Producer`."""
 
 
 class _TracedConsumer(ConsumerBase):

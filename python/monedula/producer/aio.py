@@ -12,12 +12,12 @@ from monedula.formats._typed import Typed
 from monedula.producer._send_queue import OnDelivery, SendArguments, enqueue, enqueue_behind
 from monedula.producer._transactions import AsyncTransactions, deadline_of, seconds_left
 from monedula.producer.sync import LAST_WORDS_SECONDS, QUEUED_SECONDS, ProducerBase, check_name
-from monedula.types.reports import BatchReport
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterable
 
     from monedula._asyncio.pending_calls import PendingCall
+    from monedula.types.reports import BatchReport
 
 _ROOM_QUEUE = "room"
 
@@ -62,6 +62,18 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         """
         return self._send_rows(self._call("send_batch"), data, topic, key, value)
 
+    def send_many(self, topic: str, records: "Iterable[Any]") -> "Coroutine[Any, Any, BatchReport]":
+        """Send many records to a topic, and wait until all are acknowledged; arguments as `Producer.send_many`.
+
+        Nothing is sent before the coroutine is awaited, which reads the records in the event loop. Cancelling the wait
+        does not cancel records that were read, unless a schema registry is being asked.
+
+        Raises:
+            BatchSendError: if records failed; its `report` has the errors.
+            ArgumentError, SchemaRegistryError, KafkaTimeoutError: as `Producer.send_many`; none was sent.
+        """
+        return self._send_records(self._call("send_many"), topic, records)
+
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent before is done; as `Producer.flush`."""
         deadline = deadline_of(timeout)
@@ -86,6 +98,15 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
             await self._loop().outcome(self._close(seconds_left(deadline)))
             await self._queued_sent(deadline_of(QUEUED_SECONDS))
 
+    async def _send_records(self, call: "PendingCall | None", topic: str, records: "Iterable[Any]") -> "BatchReport":
+        check_name(topic)
+        await self._found_encoders(topic)
+        chosen = None if self._partitioner is None else self._partition_of(topic, len(await self.partitions_for(topic)))
+        table = self._record_table(topic, records, chosen)
+        return await self._send_rows(call, table, topic, None, None, "send_many")
+
+    _send_records.__qualname__ = "AsyncProducer.send_many"
+
     async def _send_rows(
         self,
         call: "PendingCall | None",
@@ -93,14 +114,15 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         topic: str | None,
         key: Typed | None,
         value: Typed | None,
-    ) -> BatchReport:
+        name: str = "send_batch",
+    ) -> "BatchReport":
         from asyncio import CancelledError
 
         from monedula._asyncio.pending_calls import PendingCalls
         from monedula._monedula import CancellableCall
 
         # Or a call of a transaction that was begun since.
-        call = call or self._call("send_batch") or PendingCalls().add("send_batch")
+        call = call or self._call(name) or PendingCalls().add(name)
         cancellable = CancellableCall()
         try:
             future: BatchFuture = await call.in_thread(self._rows_until_closed, cancellable, data, topic, key, value)
@@ -134,9 +156,12 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
 
     async def _encoded_later(self, record: SendArguments) -> SendArguments:
         """As `_encoded`, without blocking the loop."""
-        if self._encodes and self._encode(record.topic, None, None, None) is None:
-            await in_executor(partial(self._find_encoders, record.topic, self._max_block))
+        await self._found_encoders(record.topic)
         return self._encoded(record)
+
+    async def _found_encoders(self, topic: str) -> None:
+        if self._lacks_encoders(topic):
+            await in_executor(partial(self._find_encoders, topic, self._max_block))
 
     def _send_now(self, record: SendArguments, on_delivery: OnDelivery) -> SendFuture:
         queued = enqueue_behind(self._queued, _ROOM_QUEUE, record, on_delivery)

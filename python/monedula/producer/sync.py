@@ -1,6 +1,6 @@
 """`Producer`, the synchronous producer, and `ProducerBase`, which it shares with `AsyncProducer`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from sys import modules
 from time import monotonic
@@ -16,6 +16,7 @@ from monedula._monedula import (
     MetricRegistry,
     ProducerCore,
     QueuedSendsCore,
+    RecordTable,
     SendFuture,
 )
 from monedula._registered_metrics import RegisteredMetrics
@@ -271,6 +272,17 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
             raise ArgumentError(f"the partitioner chose {chosen!r} for {record.topic}: expected 0 to {partitions - 1}")
         return record._replace(partition=index)
 
+    def _partition_of(self, topic: str, partitions: int) -> Callable[[Any, Any], int | None]:
+        """The user's partitioner for records of a topic, as a function of key and value."""
+
+        def partition_of(key: Any, value: Any) -> int | None:
+            return self._with_partition(SendArguments(topic, value, key, None, None, None), partitions).partition
+
+        return partition_of
+
+    def _lacks_encoders(self, topic: str) -> bool:
+        return self._encodes and self._encode(topic, None, None, None) is None
+
     def _raise_unseen(self, raised: BaseException | None) -> None:
         """Raise if records failed and nobody asked for their outcome. An exception raised before gets a note."""
         unseen = self._unseen_failures()
@@ -342,7 +354,8 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
             check_name(topic)
             self._check_record(topic)
         _check_no_objects(data)
-        key, value = key or self._form("key", topic), value or self._form("value", topic)
+        if not isinstance(data, RecordTable):  # whose keys and values are written already
+            key, value = key or self._form("key", topic), value or self._form("value", topic)
         specs: tuple[ColumnSpec | None, ColumnSpec | None] = (None, None)
         if key is not None or value is not None:
             specs = written_as(self._of_subject(key, "key", topic), self._of_subject(value, "value", topic))
@@ -428,6 +441,40 @@ class Producer(ProducerBase, Transactions):
             ClosedError: if the producer is closed.
         """
         return self._rows_until_closed(CancellableCall(), data, topic, key, value)
+
+    def send_many(self, topic: str, records: Iterable[Any]) -> BatchFuture:
+        """Send many records to a topic, with one future for all: what `send` does, at about half of its cost.
+
+        All records are read, and written as bytes, before the first one is sent; they share their time. Returns once
+        all are in batches. While `buffer.memory` is full, it waits for room, with the GIL free. Records that find no
+        room for `max.block.ms` fail, and the future's report has their errors.
+
+        Args:
+            topic: the name of the topic.
+            records: a list, a generator or another iterable. A record is its value, or a tuple `(key, value)` or
+                `(key, value, headers)`, each as `send` takes them; a value that is itself a tuple is given with its
+                key, `(None, value)`. With an endless iterator, send slices of it (`itertools.islice`).
+
+        Returns:
+            A future, whose report numbers the records from 0.
+
+        Raises:
+            ArgumentError: if a record is invalid, or no value of the schema. A note has its number. None was sent.
+            Exception: what the iterable itself raises. None was sent.
+            SchemaRegistryError: if the registry does not have the schema, or refuses it.
+            KafkaTimeoutError: if it does not answer for `max.block.ms`; if the partitioner is a function, and the
+                number of partitions is not known within `default.api.timeout.ms`.
+            ClosedError: if the producer is closed.
+
+        Examples:
+            producer.send_many("orders", [("key", b"a value"), ("key", b"another")]).result()
+        """
+        check_name(topic)
+        if self._lacks_encoders(topic):
+            self._find_encoders(topic, self._max_block)
+        chosen = None if self._partitioner is None else self._partition_of(topic, len(self.partitions_for(topic)))
+        table = self._record_table(topic, records, chosen)
+        return self._rows_until_closed(CancellableCall(), table, topic, None, None)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent before is done, and its callbacks were called.

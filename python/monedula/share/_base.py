@@ -271,7 +271,7 @@ class UnreadRows:
 
     def take(self) -> Record | None:
         if self._is_implicit and self._taken:
-            self._core.pass_rows(self._batch, self._taken - 1, self._taken, "accept")
+            self._core.decide_undecided(self._batch, self._taken - 1, self._taken, "accept")
         record = next(self._records, None)
         if record is not None:
             self._taken += 1
@@ -279,4 +279,4 @@ class UnreadRows:
 
     def release(self) -> None:
         with suppress(ClosedError, ForkError):  # the broker releases them
-            self._core.pass_rows(self._batch, self._taken, len(self._batch), "release")
+            self._core.decide_undecided(self._batch, self._taken, len(self._batch), "release")

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from monedula._arguments import seconds
-from monedula._asyncio.loop_client import LoopClient
+from monedula._asyncio.loop_client import LoopClient, current_holder
 from monedula._monedula import Batch, Record
 from monedula.errors import ClosedError, WakeupError
 from monedula.share._base import MAX_BYTES, MAX_ROWS, Rows, ShareConsumerBase, UnreadRows, acknowledged, renewed
@@ -145,10 +145,3 @@ class _Batches:
                 self._consumer._check_failing(self._timeout, is_end=True)
             raise StopAsyncIteration
         return batch
-
-
-def current_holder() -> int:
-    """The holder number of the current task; 0 outside of a task."""
-    from monedula._asyncio.holders import holder
-
-    return holder()

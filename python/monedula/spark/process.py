@@ -78,13 +78,18 @@ def tune() -> None:
         gc.callbacks.append(lambda phase, info: _acknowledge(descriptors, phase, info))
 
 
+def has_address_limit() -> bool:
+    """Whether this process may only map so much memory, used or not: `spark.executor.pyspark.memory` sets the limit."""
+    return resource is not None and resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
 def _share_arenas() -> None:
     """Make all threads allocate from one malloc arena, if the process has a limit on its address space.
 
-    `spark.executor.pyspark.memory` limits the mapped memory, used or not, and glibc maps an arena of 64 MB for each
-    thread that allocates: two threads of a client took a quarter of 512 MB, and used little of it.
+    glibc maps an arena of 64 MB for each thread that allocates: two threads of a client took a quarter of 512 MB, and
+    used little of it.
     """
-    if resource is None or resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+    if not has_address_limit():
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # no other C library has it
     if mallopt is not None:

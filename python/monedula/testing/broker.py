@@ -448,8 +448,9 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
         return state.group_of(self._control("group", group=group))
 
     def expire_locks(self, group: str) -> int:
-        """End all locks of a share group at once (KIP-932): the records that its members have are released, as if their
-        lock durations were over.
+        """End all locks of a share group at once (KIP-932).
+
+        The records that its members have are released, as if their lock durations were over.
 
         Args:
             group: the group id.

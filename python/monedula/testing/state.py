@@ -56,12 +56,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group with its members, as DescribeGroups, ConsumerGroupDescribe and ShareGroupDescribe return it, and its offsets.
+    """A group with its members and offsets, as DescribeGroups, ConsumerGroupDescribe and ShareGroupDescribe return it.
 
     Attributes:
         group: the group id.
         state: the state, such as `"Stable"`.
-        type: `"classic"` or `"consumer"` (KIP-848).
+        type: `"classic"`, `"consumer"` (KIP-848) or `"share"` (KIP-932).
         coordinator: the id of its coordinator node.
         members: the members.
         offsets: the committed offsets, by topic and partition; of a share group its stored start offsets, -1 before the

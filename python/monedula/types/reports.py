@@ -1,4 +1,4 @@
-"""`BatchReport` and `RowError`: the result of a `send_batch` call."""
+"""`BatchReport` and `RowError`: the result of a `send_batch` or `send_many` call."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class RowError(NamedTuple):
 
 @dataclass(frozen=True)
 class BatchReport:
-    """The result of one `send_batch` call.
+    """The result of one `send_batch` or `send_many` call.
 
     Attributes:
         num_rows: the number of rows that were sent.

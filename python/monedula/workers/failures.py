@@ -1,14 +1,13 @@
 """Treatment of records whose handler raised: another attempt, a dead letter, or the end of the run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import uniform
 from typing import Any, Literal
 
 from monedula._arguments import whole_number
-from monedula._monedula import Record
+from monedula._monedula import LaneWorker
 from monedula.errors import ArgumentError
-from monedula.workers.lanes import Task
 
 Verdict = Literal["retry", "dead_letter", "skip", "stop"]
 """Retry; write a dead letter and continue; continue without; end the run with the handler's exception."""
@@ -79,13 +78,13 @@ def as_retry(retries: "int | Retry | None") -> Retry:
 
 
 class Failures:
-    """Decides about tasks whose handler raised."""
+    """Decides about records whose handler raised."""
 
     def __init__(self, retry: Retry, has_dead_letters: bool) -> None:
         self.retry = retry
         self._has_dead_letters = has_dead_letters
 
-    def verdict(self, task: Task, error: Exception, said: object) -> Verdict:
+    def verdict(self, attempts: int, error: Exception, said: object) -> Verdict:
         """Decide; `said` is the result of `on_error`."""
         if said is not None:
             expected = f"expected None or one of {_VERDICTS}; 'dead_letter' needs dead_letter="
@@ -93,21 +92,16 @@ class Failures:
                 raise ArgumentError(f"on_error returned {said!r}: {expected}")
             return said  # type: ignore[return-value]
         retry = self.retry
-        if isinstance(error, retry.on) and (retry.retries is None or task.attempts <= retry.retries):
+        if isinstance(error, retry.on) and (retry.retries is None or attempts <= retry.retries):
             return "retry"
         return "dead_letter" if self._has_dead_letters else "stop"
 
 
-def annotate(error: BaseException, task: Task) -> None:
-    """Add a note to an exception that names its records."""
-    part, offset = task.part, task.items[0].record.offset
-    place = f"{part.topic}-{part.partition}"
-    place += "" if offset is None else f" at offset {offset}"
-    more = f" and {len(task.items) - 1} more records" if len(task.items) > 1 else ""
-    attempts = "1 attempt" if task.attempts == 1 else f"{task.attempts} attempts"
-    error.add_note(f"monedula: raised while handling {place}{more}, after {attempts}")
-
-
-def argument(task: Task, is_list: bool) -> Record | Sequence[Record]:
-    """Return the argument of the handler."""
-    return [item.record for item in task.items] if is_list else task.items[0].record
+def annotate(error: BaseException, worker: LaneWorker, offset: int | None) -> None:
+    """Add a note to an exception that names the records of a worker's task, the first of which has this offset."""
+    topic, partition = worker.partition or ("", -1)
+    place = f"{topic}-{partition}" + ("" if offset is None else f" at offset {offset}")
+    count, attempts = worker.row_count, worker.attempts
+    more = f" and {count - 1} more records" if count > 1 else ""
+    tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+    error.add_note(f"monedula: raised while handling {place}{more}, after {tried}")

@@ -1,10 +1,11 @@
 """`Outputs`: where a run writes dead letters and replies: at once, or in its transactions."""
 
-from monedula._monedula import SendFuture
+from collections.abc import Sequence
+
+from monedula._monedula import Record, SendFuture
 from monedula.errors import InvalidRecordError, RecordTooLargeError
+from monedula.producer._dead_letters import DeadLetters, LetterProducer
 from monedula.producer._send_queue import SendArguments
-from monedula.workers.dead_letters import DeadLetters, LetterProducer
-from monedula.workers.lanes import Task
 from monedula.workers.replies import replies_of
 
 REFUSALS = (InvalidRecordError, RecordTooLargeError)
@@ -35,11 +36,11 @@ class Outputs:
         self._letters = letters
         self._reply_topic = reply_topic
 
-    def replies(self, task: Task, returned: object) -> list[SendArguments]:
-        """Return what the handler of a task has returned, as records to be written."""
+    def replies(self, records: Sequence[Record], returned: object) -> list[SendArguments]:
+        """Return what the handler of these records has returned, as records to be written."""
         if self._reply_topic is None:
             return []
-        return replies_of(returned, self._reply_topic, task.items[0].record if len(task.items) == 1 else None)
+        return replies_of(returned, self._reply_topic, records[0] if len(records) == 1 else None)
 
     def checked(self, reply: SendArguments) -> SendArguments:
         """Return a reply whose key and value are bytes, if it is a record.
@@ -51,12 +52,10 @@ class Outputs:
         self.producer._check_record(*reply)
         return reply
 
-    def letters(self, task: Task, error: BaseException) -> list[SendArguments]:
-        """Return the dead letters of a task that is given up."""
+    def letters(self, records: Sequence[Record], error: BaseException, attempts: int) -> list[SendArguments]:
+        """Return the dead letters of records that are given up after so many attempts."""
         letters = self._letters
-        if letters is None:
-            return []
-        return [letters.letter(item.record, error, task.attempts) for item in task.items]
+        return [] if letters is None else [letters.letter(record, error, attempts) for record in records]
 
     def send(self, written: SendArguments) -> SendFuture:
         """Send a record whose key and value are bytes. It counts as written once the future has succeeded."""

@@ -1,17 +1,19 @@
 """`Plan`: the checked arguments of `run`."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from monedula._arguments import check_callable, seconds, topic_names, whole_number
 from monedula.config import RawSettings, config_keys
 from monedula.errors import ArgumentError
+from monedula.producer._dead_letters import LetterProducer, check_columns
 from monedula.producer.aio import AsyncProducer
 from monedula.producer.sync import Producer
 from monedula.types.partitions import Until
-from monedula.workers.dead_letters import LetterProducer, check_columns
 from monedula.workers.failures import OnError, Retry, as_retry
-from monedula.workers.lanes import Order
+
+Order = Literal["key", "partition", "none"]
+"""Records handled in log order: those with the same key, all of a partition, or none."""
 
 _ORDERS = ("key", "partition", "none")
 
@@ -26,8 +28,8 @@ class Plan(NamedTuple):
     retry: Retry
     dead_letter: str | None
     reply_topic: str | None
-    producer: LetterProducer | None
-    transaction: LetterProducer | None
+    producer: "LetterProducer | None"
+    transaction: "LetterProducer | None"
     commit_interval: float
     on_error: OnError | None
     max_queued_records: int

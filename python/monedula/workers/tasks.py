@@ -2,36 +2,33 @@
 
 import asyncio
 import inspect
-import itertools
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import Any, Protocol
+from types import CoroutineType
+from typing import Any, Literal, Protocol
 
 from monedula._asyncio.callbacks import Callbacks
-from monedula._monedula import Batch, PendingCallback, SendFuture
+from monedula._monedula import Batch, LaneWorker, PendingCallback, Record, SendFuture
 from monedula._process.signals import error_to_raise, is_of_signal_handler
 from monedula.errors import InvalidRecordError, KafkaError, TransactionAbortedError, WakeupError
 from monedula.producer._send_queue import SendArguments
 from monedula.producer.aio import AsyncProducer
-from monedula.workers.failures import Verdict, argument
-from monedula.workers.lanes import Task
+from monedula.workers.failures import Verdict
 from monedula.workers.outputs import REFUSALS, Outputs
 from monedula.workers.runs import (
     COMMIT_SECONDS,
     FULL_SECONDS,
-    LEASE_SECONDS,
     POLL_SECONDS,
     Ending,
     Run,
     RunConsumer,
     first_error,
 )
-from monedula.workers.transactions import Rounds
 
-TURNS = 32
-"""Number of records after which a worker yields to others if its handler never suspends."""
+TASKS_AT_ONCE = 32
+"""Number of calls of the handler after which a worker yields to others if it never suspends."""
 
 
 class TaskConsumer(RunConsumer, Protocol):
@@ -134,8 +131,7 @@ class TaskRun:
         except BaseException:
             rounds.is_broken = True
             raise
-        for part in rounds.committed(taken):
-            part.report(self._consumer._member)
+        rounds.committed(taken, self._consumer._member)
         return True
 
     async def _read(self) -> None:
@@ -143,13 +139,13 @@ class TaskRun:
         heard = monotonic()
         while run.failure is None:
             # Idleness is checked before: errors held back until the last records are reported come with the next call.
-            was_idle = run.is_idle()
+            was_idle = run.lanes.is_idle()
             self._look_after()
             await self._commit_round()
-            room = run.room()
+            room = run.lanes.room()
             if not room:
                 heard = monotonic()
-                await self._wait(lambda: run.room() > 0, FULL_SECONDS)
+                await self._wait("room", lambda: run.lanes.room() > 0)
                 await self._serve()
                 continue
             is_over = run.is_read()
@@ -157,30 +153,25 @@ class TaskRun:
             batch = await consumer._step(run.holder, room, run.room_bytes(), 0.0, wait)
             if batch:
                 heard = monotonic()
-                self._take(batch)
+                self._wake(run.add(batch))
                 # Yield to the handlers: taking a batch that was already there suspends no task.
                 await asyncio.sleep(0)
             elif was_idle and run.is_over(is_over, monotonic() - heard):
                 consumer._check_drained(run.plan.timeout, run.bound)
                 return
 
-    def _take(self, batch: Any) -> None:
-        run = self._run
-        for part in run.parts(batch):
-            self._wake(run.lanes.add(part, part.records()))
-
     async def _finish(self, error: BaseException | None) -> None:
         """Wait until the started records are finished; without an error, all records taken."""
         run = self._run
         ending = self._ending = Ending(run, error)
         failure: BaseException | None = None
-        while not run.is_idle():
+        while not run.lanes.is_idle():
             if ending.is_over():
                 break
             self._look_after()
             if not ending.is_cut:
                 await self._commit_round(deadline=ending.commit_deadline())
-            await self._wait(run.is_idle, FULL_SECONDS)
+            await self._wait("idle", run.lanes.is_idle)
             try:
                 if ending.serves:
                     await self._serve()
@@ -207,7 +198,7 @@ class TaskRun:
                 member.holder_ended(run.holder)
                 await self._consumer._commit_finished(run.holder, self._seconds_left())
             else:
-                await self._end_transactions(run.rounds)
+                await self._end_transactions()
             if run.left_behind:
                 member.rewind()
         except KafkaError as raised:
@@ -217,7 +208,7 @@ class TaskRun:
             self._outputs.forget_failures()
         return error
 
-    async def _end_transactions(self, rounds: Rounds) -> None:
+    async def _end_transactions(self) -> None:
         """Commit what is finished, and leave the rest to the next run, which begins at what is committed."""
         try:
             ending = self._ending
@@ -225,7 +216,7 @@ class TaskRun:
             while await self._commit_round(is_last=True, deadline=deadline):
                 pass
         finally:
-            self._run.tell([*rounds.settled(), *rounds.rest()])
+            self._run.tell_rest()
             self._consumer._member.holder_ended(self._run.holder)
             if self._sender._left == "commit":
                 # Not known to be committed: the next run finds out, and only then goes back.
@@ -236,8 +227,9 @@ class TaskRun:
 
     def _look_after(self) -> None:
         run = self._run
-        run.tell(run.look_after(self._consumer._member.rebalance_wanted()))
-        if run.lanes.next_due(monotonic()) == 0.0:
+        run.look_after(self._consumer._member.rebalance_wanted())
+        run.tell()
+        if run.lanes.next_due() == 0.0:
             self._wake(1)
 
     async def _serve(self) -> None:
@@ -249,14 +241,16 @@ class TaskRun:
             consumer._call_back(pending)
             await consumer._callbacks().wait()
 
-    async def _wait(self, is_so: Callable[[], bool], seconds: float) -> None:
+    async def _wait(self, until: Literal["room", "idle"], is_so: Callable[[], bool]) -> None:
         if is_so():
             return
         self._reader = asyncio.get_running_loop().create_future()
+        self._run.lanes.set_reader_waits(until)
         try:
-            await asyncio.wait([self._reader], timeout=seconds)
+            await asyncio.wait([self._reader], timeout=FULL_SECONDS)
         finally:
             self._reader = None
+            self._run.lanes.set_reader_waits(None)
 
     def _wake(self, count: int) -> None:
         while count > 0 and self._idle:
@@ -284,12 +278,14 @@ class TaskRun:
                 self._cut_off(error)
             raise
 
-    def _cut_off(self, error: asyncio.CancelledError, task: Task | None = None) -> None:
+    def _cut_off(
+        self, error: asyncio.CancelledError, worker: LaneWorker | None = None, records: Sequence[Record] = ()
+    ) -> None:
         """End the run because other code cancelled one of its tasks, which handles nothing any more."""
         failure = RuntimeError("a task in which run() calls handlers was cancelled, by a handler or by other code")
         failure.__cause__ = error
-        if task is not None:
-            self._run.stop(failure, task)
+        if worker is not None:
+            self._run.stop(failure, worker, records)
         elif self._run.failure is None:
             self._run.fail(failure)
         if self._run.failure is failure:
@@ -298,111 +294,114 @@ class TaskRun:
             _finish(self._reader)
 
     async def _handle_all(self, number: int) -> None:
-        run, lanes = self._run, self._run.lanes
-        for turn in itertools.count():
-            if turn % TURNS == 0:
-                await asyncio.sleep(0)
-            task = run.take()
-            if task is None:
-                if self._ended:
-                    return
-                await self._available(lanes.next_due(monotonic()))
-                continue
-            run.since[number] = monotonic()
+        lanes = self._run.lanes
+        worker = lanes.worker(number, TASKS_AT_ONCE)
+        while True:
             try:
-                await self._handle(task)
+                await self._handle_ready(worker)
+            except MemoryError as error:
+                self._run.stop(error, worker, [])  # there was none for the records
             finally:
-                run.since.pop(number, None)
-                reader = self._reader
-                if reader is not None and (run.failure is not None or run.is_idle() or run.room()):
-                    _finish(reader)
-
-    async def _handle(self, task: Task) -> None:
-        run, lanes = self._run, self._run.lanes
-        admission = task.part.gate.ask()
-        if admission is None:
-            return lanes.again(task, monotonic() + LEASE_SECONDS)
-        if not admission:
-            return lanes.forgotten(task)
-        task.attempts += 1
-        given = argument(task, run.plan.batch_size is not None)
-        try:
-            result = run.plan.handler(given)
-            if inspect.isawaitable(result):
-                result = await result
-            replies = await self._replies(task, result)
-        except Exception as error:
-            if is_of_signal_handler(error):
-                run.stop(error, task)
+                # The iterator ends also when there is work for the caller's task.
+                if self._reader is not None:
+                    _finish(self._reader)
+            if lanes.is_ready_for():
+                await asyncio.sleep(0)
+            elif self._ended:
+                return
             else:
-                await self._failed(task, given, error)
-        except asyncio.CancelledError as error:
-            self._refuse_cancelled(error, task)
+                await self._available(lanes.next_due())
+
+    async def _handle_ready(self, worker: LaneWorker) -> None:
+        """Call the handler until there is nothing to do now, or others are to have a turn."""
+        run, outputs = self._run, self._outputs
+        handler, is_list = run.plan.handler, run.plan.batch_size is not None
+        # Asking for the next records says that those before were handled, unless their task was ended otherwise.
+        for given in worker:
+            try:
+                result = handler(given)
+                if type(result) is CoroutineType or inspect.isawaitable(result):
+                    result = await result
+                replies = [] if outputs is None else await self._replies(outputs, given if is_list else [given], result)
+            except BaseException as error:
+                await self._raised(worker, given, given if is_list else [given], error)
+            else:
+                if replies:
+                    records = given if is_list else [given]
+                    await self._written(replies, worker, records, partial(self._failed, worker, given, records))
+
+    async def _raised(self, worker: LaneWorker, given: Any, records: Sequence[Record], error: BaseException) -> None:
+        """A handler has raised this."""
+        run = self._run
+        if isinstance(error, asyncio.CancelledError):
+            self._refuse_cancelled(error, worker, records)
             # Awaited work of the handler was cancelled. Raised as it is, this would end the caller's task without an
             # error.
             failure = RuntimeError("something that the handler waited for was cancelled")
             failure.__cause__ = error
-            await self._failed(task, given, failure)
-        except BaseException as error:
-            run.stop(error, task)
+            await self._failed(worker, given, records, failure)
+        elif isinstance(error, Exception) and not is_of_signal_handler(error):
+            await self._failed(worker, given, records, error)
         else:
-            await self._written(replies, task, partial(run.handled, task), partial(self._failed, task, given))
+            run.stop(error, worker, records)
 
-    async def _replies(self, task: Task, returned: object) -> list[SendArguments]:
-        outputs = self._outputs
-        if outputs is None:
-            return []
-        return [outputs.checked(await self._sender._encoded_later(each)) for each in outputs.replies(task, returned)]
+    async def _replies(self, outputs: Outputs, records: Sequence[Record], returned: object) -> list[SendArguments]:
+        replies = outputs.replies(records, returned)
+        return [outputs.checked(await self._sender._encoded_later(each)) for each in replies]
 
     async def _written(
         self,
-        records: list[SendArguments],
-        task: Task,
-        then: Callable[..., None],
+        written: list[SendArguments],
+        worker: LaneWorker,
+        records: Sequence[Record],
         refused: Callable[[Exception], Awaitable[None]] | None = None,
-    ) -> None:
-        """Write records, or leave them to the transaction of the task; then the task is over.
+    ) -> bool:
+        """Write records, or leave them to the transaction of the task. Returns false if that failed.
 
-        `refused` is called if a broker refuses a record for what it is; otherwise the run ends.
+        `refused` is called if a broker refuses a record for what it is; otherwise a failure ends the run.
         """
         outputs = self._outputs
-        if outputs is None or not records:
-            return then()
+        assert outputs is not None
         if outputs.is_transactional:
-            return then(written=records)
+            worker.hold(written)
+            return True
         try:
-            for each, sent in [(each, outputs.send(each)) for each in records]:
+            for each, sent in [(each, outputs.send(each)) for each in written]:
                 while (error := await _failure(sent)) is not None:
                     sent = outputs.send_again(each, error)
         except BaseException as raised:
-            self._refuse_cancelled(raised, task)
+            self._refuse_cancelled(raised, worker, records)
             if refused is not None and isinstance(raised, REFUSALS):
-                return await refused(raised)
-            self._run.unwritten(raised, task)
-            return None
-        return then()
+                await refused(raised)
+            else:
+                self._run.unwritten(raised, worker, records)
+            return False
+        return True
 
-    async def _failed(self, task: Task, given: Any, error: Exception) -> None:
+    async def _failed(self, worker: LaneWorker, given: Any, records: Sequence[Record], error: Exception) -> None:
         run = self._run
         try:
-            said = None if run.plan.on_error is None else run.plan.on_error(given, error, task.attempts)
+            said = None if run.plan.on_error is None else run.plan.on_error(given, error, worker.attempts)
             if inspect.isawaitable(said):
                 said = await said
-            verdict: Verdict = run.failures.verdict(task, error, said)
+            verdict: Verdict = run.failures.verdict(worker.attempts, error, said)
         except BaseException as raised:
-            self._refuse_cancelled(raised, task)
-            run.stop(raised, task)
+            self._refuse_cancelled(raised, worker, records)
+            run.stop(raised, worker, records)
             return
-        letters = self._outputs.letters(task, error) if verdict == "dead_letter" and self._outputs is not None else []
-        await self._written(letters, task, partial(run.decided, verdict, error, task))
+        if verdict == "dead_letter" and self._outputs is not None:
+            letters = self._outputs.letters(records, error, worker.attempts)
+            if not await self._written(letters, worker, records):
+                return
+        run.decided(verdict, error, worker, records)
 
-    def _refuse_cancelled(self, raised: BaseException, task: Task) -> None:
+    def _refuse_cancelled(self, raised: BaseException, worker: LaneWorker, records: Sequence[Record]) -> None:
         """Raise the error again if it says that the current task was cancelled: the task handles nothing any more."""
         if self._cancels:
-            self._run.lanes.forgotten(task)
+            worker.forget()
             raise raised
         if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
-            self._cut_off(raised, task)
+            self._cut_off(raised, worker, records)
             raise raised
 
 

@@ -1,31 +1,27 @@
 """`ThreadRun`: `Consumer.run`. The caller's thread reads and runs callbacks, others call the handler."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import Any, Protocol
+from typing import Literal, Protocol
 
-from monedula._monedula import Batch, PendingCallback
+from monedula._monedula import Batch, LaneWorker, PendingCallback, Record
 from monedula._process.signals import error_to_raise, is_of_signal_handler
 from monedula._process.threads import no_thread
 from monedula.errors import KafkaError, TransactionAbortedError, WakeupError
 from monedula.producer._send_queue import SendArguments
 from monedula.producer.sync import Producer
-from monedula.workers.failures import Verdict, argument
-from monedula.workers.lanes import Task
 from monedula.workers.outputs import REFUSALS, Outputs
 from monedula.workers.runs import (
     COMMIT_SECONDS,
     FULL_SECONDS,
-    LEASE_SECONDS,
     POLL_SECONDS,
     Ending,
     Run,
     RunConsumer,
     first_error,
 )
-from monedula.workers.transactions import Rounds
 
 
 class ThreadConsumer(RunConsumer, Protocol):
@@ -129,10 +125,7 @@ class ThreadRun:
         except BaseException:
             rounds.is_broken = True
             raise
-        with self._lock:
-            parts = rounds.committed(taken)
-        for part in parts:
-            part.report(self._consumer._member)
+        rounds.committed(taken, self._consumer._member)
         return True
 
     def _start(self, workers: list[threading.Thread]) -> None:
@@ -147,14 +140,13 @@ class ThreadRun:
         heard = monotonic()
         while run.failure is None:
             # Idleness is checked before: errors held back until the last records are reported come with the next call.
-            was_idle = run.is_idle()
+            was_idle = run.lanes.is_idle()
             self._look_after()
             self._commit_round()
-            with self._lock:
-                room = run.room()
+            room = run.lanes.room()
             if not room:
                 heard = monotonic()
-                self._wait(lambda: run.room() > 0, FULL_SECONDS)
+                self._wait("room", lambda: run.lanes.room() > 0)
                 self._serve()
                 continue
             is_over = run.is_read()
@@ -167,14 +159,11 @@ class ThreadRun:
                 consumer._check_drained(run.plan.timeout, run.bound)
                 return
 
-    def _take(self, batch: Any) -> None:
-        run = self._run
-        for part in run.parts(batch):
-            records = part.records()
-            with self._lock:
-                tasks = run.lanes.add(part, records)
-                if self._idle:
-                    self._available.notify(min(tasks, self._idle))
+    def _take(self, batch: Batch) -> None:
+        self._run.add(batch)
+        with self._lock:
+            # One for now, which wakes the next one: with quick handlers one worker does the work of all.
+            self._available.notify()
 
     def _finish(self, error: BaseException | None) -> None:
         """Wait until the started records are finished; without an error, all records taken."""
@@ -182,14 +171,14 @@ class ThreadRun:
         failure: BaseException | None = None
         with self._lock:
             ending = self._ending = Ending(run, error)
-        while not run.is_idle():
+        while not run.lanes.is_idle():
             with self._lock:
                 if ending.is_over():
                     break
             self._look_after()
             if not ending.is_cut:
                 self._commit_round(deadline=ending.commit_deadline())
-            self._wait(run.is_idle, FULL_SECONDS)
+            self._wait("idle", run.lanes.is_idle)
             try:
                 if ending.serves:
                     self._serve()
@@ -215,7 +204,7 @@ class ThreadRun:
                 member.holder_ended(run.holder)
                 self._consumer._commit_finished(run.holder, self._seconds_left())
             else:
-                self._end_transactions(run.rounds)
+                self._end_transactions()
             if run.left_behind:
                 member.rewind()
         except KafkaError as raised:
@@ -225,7 +214,7 @@ class ThreadRun:
             self._outputs.forget_failures()
         return error
 
-    def _end_transactions(self, rounds: Rounds) -> None:
+    def _end_transactions(self) -> None:
         """Commit what is finished, and leave the rest to the next run, which begins at what is committed."""
         try:
             ending = self._ending
@@ -233,9 +222,7 @@ class ThreadRun:
             while self._commit_round(is_last=True, deadline=deadline):
                 pass
         finally:
-            with self._lock:
-                parts = [*rounds.settled(), *rounds.rest()]
-            self._run.tell(parts)
+            self._run.tell_rest()
             self._consumer._member.holder_ended(self._run.holder)
             if self._sender._left == "commit":
                 # Not known to be committed: the next run finds out, and only then goes back.
@@ -247,10 +234,10 @@ class ThreadRun:
     def _look_after(self) -> None:
         wanted = self._consumer._member.rebalance_wanted()
         with self._lock:
-            parts = self._run.look_after(wanted)
-            if self._idle and self._run.lanes.next_due(monotonic()) == 0.0:
+            self._run.look_after(wanted)
+            if self._idle and self._run.lanes.next_due() == 0.0:
                 self._available.notify()
-        self._run.tell(parts)
+        self._run.tell()
 
     def _serve(self) -> None:
         pending = self._consumer._core.poll_callbacks(0.0, self._run.holder)
@@ -259,95 +246,99 @@ class ThreadRun:
         if pending is not None:
             self._consumer._call_back(pending)
 
-    def _wait(self, is_so: Callable[[], bool], seconds: float) -> None:
+    def _wait(self, until: Literal["room", "idle"], is_so: Callable[[], bool]) -> None:
         with self._lock:
-            self._reader_waits = True
+            self._run.lanes.set_reader_waits(until)
             if not is_so():
-                self._changed.wait(seconds)
-            self._reader_waits = False
+                self._changed.wait(FULL_SECONDS)
+            self._run.lanes.set_reader_waits(None)
 
     def _work(self, number: int) -> None:
-        run, lanes, since = self._run, self._run.lanes, self._run.since
-        task: Task | None = None
-        otherwise: Callable[[], None] | None = None
+        lanes = self._run.lanes
+        worker = lanes.worker(number)
         while True:
+            self._handle_ready(worker)
             with self._lock:
-                if task is not None:
-                    since.pop(number, None)
-                    if otherwise is None:
-                        run.handled(task)
-                    else:
-                        otherwise()
-                    if self._reader_waits and (run.failure is not None or run.is_idle() or run.room()):
-                        self._changed.notify()
-                while (task := run.take()) is None:
+                # The iterator ends also when there is work for the caller's thread.
+                self._changed.notify()
+                # Looked at under the lock: records that come after that notify.
+                if not lanes.is_ready_for():
                     if self._ended:
                         return
                     self._idle += 1
-                    self._available.wait(lanes.next_due(monotonic()))
+                    self._available.wait(lanes.next_due())
                     self._idle -= 1
-            since[number] = monotonic()
-            otherwise = self._handle(task)
+                if self._idle and lanes.is_ready_for(2):
+                    self._available.notify()
 
-    def _handle(self, task: Task) -> Callable[[], None] | None:
-        """Call the handler. If it failed, return what to do with the task, to be called under the lock."""
-        run, lanes = self._run, self._run.lanes
-        admission = task.part.gate.ask()
-        if admission is None:
-            return lambda: lanes.again(task, monotonic() + LEASE_SECONDS)
-        if not admission:
-            return lambda: lanes.forgotten(task)
-        task.attempts += 1
-        given = argument(task, run.plan.batch_size is not None)
+    def _handle_ready(self, worker: LaneWorker) -> None:
+        """Call the handler until there is nothing to do now."""
+        handler, outputs, is_list = self._run.plan.handler, self._outputs, self._run.plan.batch_size is not None
         try:
-            replies = self._replies(task, run.plan.handler(given))
-        except Exception as error:
-            return self._failed(task, given, error)
+            # Asking for the next records says that those before were handled, unless their task was ended otherwise.
+            for given in worker:
+                try:
+                    returned = handler(given)
+                    replies = [] if outputs is None else self._replies(outputs, given if is_list else [given], returned)
+                except Exception as error:
+                    self._failed(worker, given, error)
+                except BaseException as raised:
+                    self._stop(raised, worker, given if is_list else [given])
+                else:
+                    if replies:
+                        refused = partial(self._failed, worker, given)
+                        self._written(replies, worker, given if is_list else [given], refused)
         except BaseException as raised:
-            return partial(run.stop, raised, task)
-        if not replies:
-            return None
-        return self._written(replies, task, partial(run.handled, task), partial(self._failed, task, given))
+            # There was no memory for the records.
+            self._stop(raised, worker, [])
 
-    def _replies(self, task: Task, returned: object) -> list[SendArguments]:
-        outputs = self._outputs
-        if outputs is None:
-            return []
-        return [outputs.checked(self._sender._encoded(each)) for each in outputs.replies(task, returned)]
+    def _replies(self, outputs: Outputs, records: Sequence[Record], returned: object) -> list[SendArguments]:
+        return [outputs.checked(self._sender._encoded(each)) for each in outputs.replies(records, returned)]
 
     def _written(
         self,
-        records: list[SendArguments],
-        task: Task,
-        then: Callable[..., None],
-        refused: Callable[[Exception], Callable[[], None]] | None = None,
-    ) -> Callable[[], None]:
-        """Write records, or leave them to the transaction of the task. Returns what to do with the task then.
+        written: list[SendArguments],
+        worker: LaneWorker,
+        records: Sequence[Record],
+        refused: Callable[[Exception], None] | None = None,
+    ) -> bool:
+        """Write records, or leave them to the transaction of the task. Returns false if that failed.
 
-        `refused` returns that if a broker refuses a record for what it is; otherwise the run ends.
+        `refused` is called if a broker refuses a record for what it is; otherwise a failure ends the run.
         """
         outputs = self._outputs
         assert outputs is not None
         if outputs.is_transactional:
-            return partial(then, written=records)
+            worker.hold(written)
+            return True
         try:
-            for each, future in [(each, outputs.send(each)) for each in records]:
+            for each, future in [(each, outputs.send(each)) for each in written]:
                 while (error := future.exception()) is not None:
                     future = outputs.send_again(each, error)
         except BaseException as raised:
             if refused is not None and isinstance(raised, REFUSALS):
-                return refused(raised)
-            return partial(self._run.unwritten, raised, task)
-        return then
+                refused(raised)
+            else:
+                with self._lock:
+                    self._run.unwritten(raised, worker, records)
+            return False
+        return True
 
-    def _failed(self, task: Task, given: Any, error: Exception) -> Callable[[], None]:
-        run = self._run
+    def _failed(self, worker: LaneWorker, given: "Record | list[Record]", error: Exception) -> None:
+        run, records = self._run, given if isinstance(given, list) else [given]
         try:
-            said = None if run.plan.on_error is None else run.plan.on_error(given, error, task.attempts)
-            verdict: Verdict = run.failures.verdict(task, error, said)
+            said = None if run.plan.on_error is None else run.plan.on_error(given, error, worker.attempts)
+            verdict = run.failures.verdict(worker.attempts, error, said)
         except BaseException as raised:
-            return partial(run.stop, raised, task)
-        decided = partial(run.decided, verdict, error, task)
+            return self._stop(raised, worker, records)
         if verdict == "dead_letter" and self._outputs is not None:
-            return self._written(self._outputs.letters(task, error), task, decided)
-        return decided
+            letters = self._outputs.letters(records, error, worker.attempts)
+            if not self._written(letters, worker, records):
+                return None
+        with self._lock:
+            run.decided(verdict, error, worker, records)
+        return None
+
+    def _stop(self, error: BaseException, worker: LaneWorker, records: Sequence[Record]) -> None:
+        with self._lock:
+            self._run.stop(error, worker, records)

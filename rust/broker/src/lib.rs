@@ -23,7 +23,7 @@ mod request;
 pub mod security;
 pub mod server;
 pub mod settings;
-mod shares;
+mod share;
 mod transactions;
 
 pub use cluster::NodeId;

@@ -131,6 +131,7 @@ impl Options {
         for (name, value) in &self.settings {
             settings.set(name, value)?;
         }
+        settings.kafka.check_share_groups()?;
         for (name, version) in &self.max_versions {
             settings.max_versions.insert(api_code(name)?, *version);
         }

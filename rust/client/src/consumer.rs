@@ -46,7 +46,7 @@ use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
 pub use crate::offsets::FoundOffset;
-use crate::reach::{Failure, Reach};
+use crate::reach::Reach;
 use crate::telemetry::{RegisteredMetrics, Telemetry};
 
 /// Bytes that the pool keeps beyond the byte budget before it gives memory back.

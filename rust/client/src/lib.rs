@@ -36,6 +36,7 @@ pub mod share;
 pub mod tasks;
 pub mod telemetry;
 mod topic_name;
+mod trouble;
 mod wall_clock;
 
 pub use config_keys::{KEYS, Key, Role, SettingKind};

@@ -11,6 +11,7 @@ pub mod backoff;
 pub mod cluster;
 pub mod fetch;
 pub mod group;
+pub mod lanes;
 pub mod ledger;
 mod named;
 pub mod produce;

@@ -53,7 +53,9 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<formats::ColumnSpec>()?;
     module.add_class::<consumer::group::MemberCore>()?;
     module.add_class::<consumer::group::PendingCallback>()?;
-    module.add_class::<consumer::group::WorkGate>()?;
+    module.add_class::<consumer::lane_round::LaneRound>()?;
+    module.add_class::<consumer::lane_worker::LaneWorker>()?;
+    module.add_class::<consumer::lanes::Lanes>()?;
     module.add_class::<metric_registry::MetricRegistry>()?;
     module.add_class::<operation::Operation>()?;
     module.add_class::<formats::parsed::ParsedAvro>()?;
@@ -66,6 +68,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ProducerCore", module.py().get_type::<producer::ProducerCore>())?;
     module.add_class::<formats::record_encoder::RecordDraft>()?;
     module.add_class::<producer::RecordMetadata>()?;
+    module.add_class::<producer::RecordTable>()?;
     module.add_class::<producer::SendFuture>()?;
     module.add_class::<producer::TransactionCore>()?;
     module.add_class::<reader::ReaderCore>()?;

@@ -2,7 +2,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int32Type, Int64Type, TimestampMicrosecondType};
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use arrow_schema::DataType;
 use monedula_columns::ColumnSet;
 use pyo3::prelude::*;
@@ -163,6 +163,26 @@ impl Columns {
         self.rows
     }
 
+    /// The offset of a row, if the column is read.
+    pub(crate) fn offset(&self, row: usize) -> Option<i64> {
+        Some(self.offset.as_ref()?.as_primitive::<Int64Type>().value(row))
+    }
+
+    /// The keys of the rows.
+    pub(crate) fn keys(&self, py: Python<'_>) -> PyResult<Keys<'_>> {
+        Ok(match &self.key {
+            None => Keys::Null,
+            Some(Cells::Binary(column)) => Keys::Binary(column.as_binary()),
+            Some(cells) => {
+                let text = |row| match cells.get(py, row)? {
+                    None => Ok(None),
+                    Some(key) => Ok(Some(key.bind(py).repr()?.to_string_lossy().into_owned())),
+                };
+                Keys::Decoded((0..self.rows).map(text).collect::<PyResult<_>>()?)
+            }
+        })
+    }
+
     pub(crate) fn record(&self, py: Python<'_>, row: usize) -> PyResult<Option<Record>> {
         if row >= self.rows {
             return Ok(None);
@@ -184,6 +204,24 @@ impl Columns {
             headers: self.headers.as_ref().map(|column| headers(py, column, row)).transpose()?.flatten(),
             delivery_count: self.delivery_count.as_ref().map(|counts| counts.as_primitive::<Int16Type>().value(row)),
         }))
+    }
+}
+
+/// The keys of a batch's rows, as bytes that are equal where the keys are.
+pub(crate) enum Keys<'c> {
+    Null,
+    Binary(&'c BinaryArray),
+    /// The text forms of decoded keys, which may be dicts.
+    Decoded(Vec<Option<String>>),
+}
+
+impl Keys<'_> {
+    pub(crate) fn get(&self, row: usize) -> Option<&[u8]> {
+        match self {
+            Self::Null => None,
+            Self::Binary(column) => (!column.is_null(row)).then(|| column.value(row)),
+            Self::Decoded(texts) => texts[row].as_ref().map(String::as_bytes),
+        }
     }
 }
 

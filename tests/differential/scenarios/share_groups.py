@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.differential.registry import scenario
-from tests.differential.scenarios.sharers import GROUP, Sharer, described, filled, offsets, sharing
+from tests.differential.scenarios.share_members import GROUP, ShareMember, described, filled, offsets, sharing
 from tests.differential.script import Answer, Script
 
 
@@ -11,7 +11,7 @@ from tests.differential.script import Answer, Script
 def a_member_joins_and_leaves(script: Script) -> None:
     topic, _ = filled(script, partitions=3)
     group = script.name("group")
-    member = Sharer(script, group, "a", topic)
+    member = ShareMember(script, group, "a", topic)
     member.join(3)
     described(script, group, "joined")
     answer = member.beat("beats", record=False)
@@ -35,7 +35,7 @@ def listed(group: str) -> Any:
 def refuses(script: Script) -> None:
     topic, _ = filled(script)
     group = script.name("group")
-    member = Sharer(script, group, "a", topic)
+    member = ShareMember(script, group, "a", topic)
     bad = script.member()
     whole = {"groupId": group, "memberId": "m", "memberEpoch": 0, "subscribedTopicNames": [topic]}
     for label, more in (
@@ -70,7 +70,7 @@ def without_epoch(answer: Answer) -> Any:
 def members_share_partitions(script: Script) -> None:
     topic, _ = filled(script, partitions=2)
     group = script.name("group")
-    members = [Sharer(script, group, name, topic) for name in ("a", "b", "c", "d", "e")]
+    members = [ShareMember(script, group, name, topic) for name in ("a", "b", "c", "d", "e")]
     members[0].join(2)
     members[1].join(1)
     members[0].join(1)
@@ -90,7 +90,7 @@ def members_share_partitions(script: Script) -> None:
 def groups_of_other_kinds(script: Script) -> None:
     topic, _ = filled(script)
     share, consumer, classic = script.name("share"), script.name("consumer"), script.name("classic")
-    member = Sharer(script, share, "a", topic)
+    member = ShareMember(script, share, "a", topic)
     member.join(1)
     other = script.member()
     joining = {
@@ -103,7 +103,7 @@ def groups_of_other_kinds(script: Script) -> None:
     }
     other.call("ConsumerGroupHeartbeat", 1, joining, label="a consumer joins a share group")
     other.ask("ConsumerGroupHeartbeat", 1, {**joining, "groupId": consumer})
-    Sharer(script, consumer, "b", topic).beat("joins a consumer group", subscribedTopicNames=[topic])
+    ShareMember(script, consumer, "b", topic).beat("joins a consumer group", subscribedTopicNames=[topic])
     committed = {
         "groupId": share,
         "generationIdOrMemberEpoch": -1,
@@ -112,7 +112,7 @@ def groups_of_other_kinds(script: Script) -> None:
     }
     other.call("OffsetCommit", 9, committed, label="a commit to a share group")
     other.ask("OffsetCommit", 9, {**committed, "groupId": classic})
-    Sharer(script, classic, "c", topic).beat("joins a classic group", subscribedTopicNames=[topic])
+    ShareMember(script, classic, "c", topic).beat("joins a classic group", subscribedTopicNames=[topic])
     fetched = {"groups": [{"groupId": share, "memberId": None, "memberEpoch": -1, "topics": None}]}
     other.call("OffsetFetch", 9, fetched, label="offsets of a share group")
     deleted = {"groupId": share, "topics": [{"name": topic, "partitions": [{"partitionIndex": 0}]}]}

@@ -78,6 +78,7 @@ class Member(ABC):
         self.log = Log()
         self.slow_seconds = options.slow_seconds
         self.is_closing = threading.Event()
+        self._is_answered = threading.Event()
         self._batches = 0
         self._commits = 0
         self._errors = 0
@@ -102,6 +103,9 @@ class Member(ABC):
         self.log.event("closing")
         self.close()
         self.log.event("closed")
+        if self.is_closing.is_set():
+            # The end of the process would be before the answer to the command.
+            self._is_answered.wait()
 
     error_type: type[Exception]
 
@@ -175,6 +179,8 @@ class Member(ABC):
                 self.log.line({"id": number, "ok": getattr(self, f"command_{name}")(**command)})
             except Exception as error:
                 self.log.line({"id": number, "error": type(error).__name__, "message": str(error)})
+            if name == "close":
+                self._is_answered.set()
         # The parent process has ended.
         os._exit(2)
 

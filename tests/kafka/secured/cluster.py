@@ -1,5 +1,6 @@
 """`SecuredKafka`: a real Apache Kafka with TLS, SASL with every mechanism, ACLs and delegation tokens."""
 
+import time
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Self
@@ -233,8 +234,24 @@ class SecuredKafka(KafkaCluster):
         super()._end(keep_logs)
 
     def _create(self, acls: Iterable[AclBinding]) -> None:
-        for created in self.admin.create_acls(list(acls)).values():
+        for acl, created in self.admin.create_acls(list(acls)).items():
             created.result(ANSWER_SECONDS)
+            self._await_described(acl)
+
+    def _await_described(self, acl: AclBinding) -> None:
+        """Await an ACL: a broker of KRaft decides by what it has read of the metadata log, which may be behind."""
+        wanted = AclBindingFilter(
+            acl.restype,
+            acl.name,
+            acl.resource_pattern_type,
+            acl.principal,
+            acl.host,
+            acl.operation,
+            acl.permission_type,
+        )
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while not self.admin.describe_acls(wanted).result(ANSWER_SECONDS):
+            assert time.monotonic() < deadline, f"the broker does not have {acl}"
 
     def _upsert(self, of: Iterable[User]) -> None:
         # A request may name each user once.

@@ -10,6 +10,7 @@ import monedula
 import pytest
 
 from tests.conftest import TopicFactory
+from tests.interop.process import eventually
 from tests.kafka.secured import ANNA, MECHANISMS, REAUTH_MS, SecuredKafka, User
 from tests.security.real.clients import QUICK, TIMEOUT_SECONDS, produce, take, written
 
@@ -87,7 +88,8 @@ def test_a_session_ends_in_a_transaction(secured: SecuredKafka, topic: TopicFact
 
             for_long(step)
     committed = {**secured.client_settings("SASL_SSL"), "isolation.level": "read_committed"}
-    assert sum(batch.num_rows for batch in monedula.read(committed, name)) == sent
+    # Kafka writes the markers of a transaction after it has answered that it is committed.
+    eventually("all", lambda: sum(batch.num_rows for batch in monedula.read(committed, name)) == sent)
 
 
 def test_sessions_end_while_a_group_rebalances(secured: SecuredKafka, topic: TopicFactory) -> None:

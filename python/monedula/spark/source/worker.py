@@ -22,7 +22,7 @@ from monedula.spark.idle import IdleClients
 from monedula.spark.offsets import partition_text
 from monedula.spark.options.kafka_settings import ClientSettings
 from monedula.spark.options.wording import OptionWording
-from monedula.spark.process import show_warnings, tune
+from monedula.spark.process import has_address_limit, show_warnings, tune
 from monedula.spark.source.planning import OffsetRange
 from monedula.spark.source.typed import TypedColumn
 from monedula.types.partitions import TopicPartition
@@ -77,9 +77,12 @@ def read(task: ReadTask, settings: ReadSettings) -> "Iterator[pa.RecordBatch]":
     columns = list(settings.output or settings.columns)
     settings = replace(settings, typed=tuple(each.in_task() for each in settings.typed))
     core = _clients.take(settings)
-    for batch in _one_ahead(_batches(core, task, settings), core.end):
-        arrow = pa.record_batch(batch)
-        yield arrow if arrow.schema.names == columns else arrow.select(columns)
+    batches = _batches(core, task, settings)
+    # Another batch and a thread's stack do not fit into the memory that the guide names for a worker.
+    with closing(batches if has_address_limit() else _one_ahead(batches, core.end)) as taken:
+        for batch in taken:
+            arrow = pa.record_batch(batch)
+            yield arrow if arrow.schema.names == columns else arrow.select(columns)
 
 
 def _one_ahead(batches: Generator[_Batch, None, None], end: Callable[[], None]) -> Generator[_Batch, None, None]:

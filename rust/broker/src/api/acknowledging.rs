@@ -9,7 +9,7 @@ use super::ApiError;
 use crate::core::Core;
 use crate::request::Call;
 use crate::security::{Operation, Resource};
-use crate::shares::{Acknowledgement, SessionKey, ShareKey};
+use crate::share::{Acknowledgement, SessionKey, ShareKey};
 
 /// The outcome of the acknowledgements of each partition.
 pub(super) type Acknowledged = BTreeMap<(Uuid, i32), Result<(), ApiError>>;
@@ -63,10 +63,10 @@ pub(super) fn acknowledge<'a>(
     let key = ShareKey { group: session.group.clone(), topic, partition };
     core.share_leader(call.node, &key)?;
     let parsed = Acknowledgement::parse(batches, renews)?;
-    if core.shares.partition(&key).is_none() {
+    if core.share_partitions.partition(&key).is_none() {
         return Err(ErrorCode::UnknownTopicOrPartition.into());
     }
-    core.change_share(&key, false, |share, settings, now_ms| {
+    core.change_share_partition(&key, false, |share, settings, now_ms| {
         share.acknowledge(&session.member, &parsed, settings.limits, now_ms)
     })
 }

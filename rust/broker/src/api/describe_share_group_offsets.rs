@@ -16,7 +16,7 @@ use super::{ApiError, Handled};
 use crate::core::Core;
 use crate::request::Call;
 use crate::security::{Operation, Resource};
-use crate::shares::ShareKey;
+use crate::share::ShareKey;
 
 /// A topic of a group: name, id, and partitions with the start offset, leader epoch and lag, or an error.
 type Topic = (String, Uuid, Vec<(i32, Result<(i64, i32, i64), ErrorCode>)>);
@@ -64,7 +64,7 @@ fn describe(core: &mut Core, call: &Call<'_>, wanted: &WantedGroup<'_>) -> Resul
 /// The start offset, leader epoch and lag of a partition; -1 for the offset and the lag before the first fetch.
 fn offset(core: &Core, group_id: &str, topic: Uuid, partition: i32) -> (i64, i32, i64) {
     let key = ShareKey { group: group_id.into(), topic, partition };
-    let found = core.shares.snapshot(&key);
+    let found = core.share_partitions.snapshot(&key);
     found.map_or((-1, 0, -1), |found| (found.start_offset, found.leader_epoch, core.share_lag(&key, found)))
 }
 

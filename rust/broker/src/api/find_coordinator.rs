@@ -1,5 +1,6 @@
-//! FindCoordinator, versions 0-6: finds the coordinators of groups, transactional ids and share partitions, of one key or, from version 4
-//! on, of several (KIP-699). The first use creates the internal topic, and is answered COORDINATOR_NOT_AVAILABLE.
+//! FindCoordinator, versions 0-6: finds the coordinators of groups, transactional ids and share partitions, of one key
+//! or, from version 4 on, of several (KIP-699). The first use creates the internal topic, and is answered
+//! COORDINATOR_NOT_AVAILABLE.
 //!
 //! Not implemented: nothing known, besides what [`super`] lists.
 
@@ -55,23 +56,23 @@ fn coordinated(key_type: i8) -> Option<Coordinated> {
     match key_type {
         GROUP => Some(Coordinated::Groups),
         TRANSACTION => Some(Coordinated::Transactions),
-        SHARE => Some(Coordinated::Shares),
+        SHARE => Some(Coordinated::SharePartitions),
         _ => None,
     }
 }
 
 fn find(core: &Core, call: &Call<'_>, key_type: i8, key: &str) -> Result<Node, ErrorCode> {
     let kind = coordinated(key_type).ok_or(ErrorCode::InvalidRequest)?;
-    if kind == Coordinated::Shares && !is_share_key(key) {
+    if kind == Coordinated::SharePartitions && !is_share_key(key) {
         return Err(ErrorCode::InvalidRequest);
     }
     let resource = match kind {
         Coordinated::Groups => Resource::Group(key),
         Coordinated::Transactions => Resource::TransactionalId(key),
         // Only brokers ask for it.
-        Coordinated::Shares => Resource::Cluster,
+        Coordinated::SharePartitions => Resource::Cluster,
     };
-    let operation = if kind == Coordinated::Shares { Operation::ClusterAction } else { Operation::Describe };
+    let operation = if kind == Coordinated::SharePartitions { Operation::ClusterAction } else { Operation::Describe };
     core.authorize(call, operation, resource)?;
     if core.faults.hides(kind.topic(), call.node) {
         return Err(ErrorCode::CoordinatorNotAvailable);

@@ -15,7 +15,7 @@ use super::Handled;
 use super::acknowledging::{self, Acknowledged, acknowledge};
 use crate::core::Core;
 use crate::request::{Answer, Call, Mentions, TopicKey};
-use crate::shares::{FINAL_EPOCH, INITIAL_EPOCH, SessionTopics};
+use crate::share::{FINAL_EPOCH, INITIAL_EPOCH, SessionTopics};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ShareAcknowledgeRequest<'_>) -> Handled {
     let session = acknowledging::session(core, call, request.group_id, request.member_id)?;
@@ -24,7 +24,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ShareAcknowledg
     if epoch == INITIAL_EPOCH {
         return Err(ErrorCode::InvalidShareSessionEpoch);
     }
-    core.shares.sessions.check(&session, epoch, true, 0)?;
+    core.share_sessions.check(&session, epoch, true, 0)?;
     let mut acknowledged = Acknowledged::new();
     for topic in &request.topics {
         // A partition without any is not answered.
@@ -37,10 +37,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ShareAcknowledg
         }
     }
     if epoch == FINAL_EPOCH {
-        core.shares.sessions.close(&session);
+        core.share_sessions.close(&session);
         core.release_session(&session);
     } else {
-        core.shares.sessions.advance(&session, epoch, call.ticket.connection, &SessionTopics::default());
+        core.share_sessions.advance(&session, epoch, call.ticket.connection, &SessionTopics::default());
     }
     let lock_ms = core.share_settings(&session.group).limits.lock_ms as i32;
     Ok(answer(core, call, &acknowledged, lock_ms))

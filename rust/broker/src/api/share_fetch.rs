@@ -10,8 +10,8 @@ use super::Handled;
 use super::acknowledging::{self, Acknowledged, acknowledge, refusal};
 use crate::core::Core;
 use crate::request::{Call, Mentions, TopicKey};
-use crate::shares::{Acquisition, SessionKey, SessionTopics, ShareFetch, ShareKey, ShareWanted};
-use crate::shares::{FINAL_EPOCH, INITIAL_EPOCH};
+use crate::share::{Acquisition, SessionKey, SessionTopics, ShareFetch, ShareKey, ShareWanted};
+use crate::share::{FINAL_EPOCH, INITIAL_EPOCH};
 
 /// Kafka's number of the mode in which `max_records` is a strict limit.
 const RECORD_LIMIT: i8 = 1;
@@ -23,10 +23,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ShareFetchReque
     let partitions = || request.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |one| (topic, one)));
     let acknowledges = partitions().any(|(_, partition)| !partition.acknowledgement_batches.is_empty());
     let most = core.settings.kafka.group_share_max_share_sessions;
-    core.shares.sessions.check(&session, epoch, acknowledges, most)?;
+    core.share_sessions.check(&session, epoch, acknowledges, most)?;
     if epoch == INITIAL_EPOCH {
         // As in Kafka, what the session before had acquired stays locked.
-        core.shares.sessions.close(&session);
+        core.share_sessions.close(&session);
     }
     let mut acknowledged = Acknowledged::new();
     for (topic, partition) in partitions().filter(|(_, partition)| !partition.acknowledgement_batches.is_empty()) {
@@ -37,7 +37,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ShareFetchReque
         acknowledged.insert(key, outcome);
     }
     let wanted = if epoch == FINAL_EPOCH {
-        core.shares.sessions.close(&session);
+        core.share_sessions.close(&session);
         core.release_session(&session);
         acknowledged.into_iter().map(|(key, outcome)| acknowledged_only(&session, key, Some(outcome))).collect()
     } else {
@@ -91,7 +91,7 @@ fn wanted(
         .flat_map(|topic| topic.partitions.iter().map(move |&partition| (topic.topic_id, partition)));
     let topics = SessionTopics { added: added.collect(), forgotten: forgotten.collect() };
     let epoch = request.share_session_epoch;
-    let partitions = core.shares.sessions.advance(session, epoch, call.ticket.connection, &topics);
+    let partitions = core.share_sessions.advance(session, epoch, call.ticket.connection, &topics);
     let mut all = Vec::with_capacity(partitions.len());
     for (key, answered) in partitions {
         let outcome = acknowledged.remove(&key);

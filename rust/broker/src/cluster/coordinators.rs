@@ -15,7 +15,7 @@ pub(crate) enum Coordinated {
     /// Transactional ids, in `__transaction_state`.
     Transactions,
     /// The state of share partitions, in `__share_group_state`.
-    Shares,
+    SharePartitions,
 }
 
 impl Coordinated {
@@ -23,7 +23,7 @@ impl Coordinated {
         match self {
             Self::Groups => "__consumer_offsets",
             Self::Transactions => "__transaction_state",
-            Self::Shares => "__share_group_state",
+            Self::SharePartitions => "__share_group_state",
         }
     }
 
@@ -32,12 +32,12 @@ impl Coordinated {
         match self {
             Self::Groups => settings.offsets_topic_num_partitions,
             Self::Transactions => settings.transaction_state_log_num_partitions,
-            Self::Shares => settings.share_coordinator_state_topic_num_partitions,
+            Self::SharePartitions => settings.share_coordinator_state_topic_num_partitions,
         }
     }
 
     pub(crate) fn of_topic(name: &str) -> Option<Self> {
-        [Self::Groups, Self::Transactions, Self::Shares].into_iter().find(|kind| kind.topic() == name)
+        [Self::Groups, Self::Transactions, Self::SharePartitions].into_iter().find(|kind| kind.topic() == name)
     }
 }
 

@@ -55,7 +55,7 @@ impl Core {
         let segment_bytes = INTERNAL_SEGMENT_BYTES.min(self.settings.kafka.log_segment_bytes).to_string();
         let min_insync_replicas = STATE_MIN_ISR.min(replicas).to_string();
         // The coordinator itself compacts the state of share partitions; Kafka deletes what is before the last snapshots.
-        let cleanup_policy = if kind == Coordinated::Shares { "delete" } else { "compact" };
+        let cleanup_policy = if kind == Coordinated::SharePartitions { "delete" } else { "compact" };
         let mut values = vec![("cleanup.policy", cleanup_policy), ("segment.bytes", segment_bytes.as_str())];
         match kind {
             Coordinated::Groups => values.push(("compression.type", "producer")),
@@ -64,7 +64,7 @@ impl Core {
                 ("min.insync.replicas", min_insync_replicas.as_str()),
                 ("unclean.leader.election.enable", "false"),
             ]),
-            Coordinated::Shares => values.extend([
+            Coordinated::SharePartitions => values.extend([
                 ("compression.type", "producer"),
                 ("min.insync.replicas", min_insync_replicas.as_str()),
                 ("retention.ms", "-1"),

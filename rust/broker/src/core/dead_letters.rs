@@ -6,7 +6,7 @@ use monedula_protocol::records::{BatchEncoder, Header, NewRecord, Records};
 use super::Core;
 use crate::cluster::{NewTopic, TopicConfig};
 use crate::log::Batch;
-use crate::shares::{DeadLetter, DeathCause, ShareKey, ShareSettings};
+use crate::share::{DeadLetter, DeadLetterCause, ShareKey, ShareSettings};
 
 /// The config of a topic that has to allow dead letters.
 const ENABLED: &str = "errors.deadletterqueue.group.enable";
@@ -56,8 +56,8 @@ impl Core {
         let (partition, mut encoder) = (key.partition.to_string(), BatchEncoder::new());
         for letter in letters {
             let message = match letter.cause {
-                DeathCause::Rejected => "Offset rejected by client.",
-                DeathCause::DeliveredTooOften => "Offset delivery count exceeded the threshold.",
+                DeadLetterCause::Rejected => "Offset rejected by client.",
+                DeadLetterCause::DeliveredTooOften => "Offset delivery count exceeded the threshold.",
             };
             let count = letter.delivery_count.to_string();
             let headers: Vec<i64> =

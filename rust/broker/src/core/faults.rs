@@ -67,7 +67,7 @@ impl Core {
         }
         if self.faults.reveal(self.now_ms) {
             self.parked.all_changed();
-            self.parked_shares.all_changed();
+            self.parked_share_fetches.all_changed();
         }
     }
 

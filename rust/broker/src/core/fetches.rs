@@ -73,7 +73,7 @@ impl Core {
     /// log start or end offset.
     pub(crate) fn partition_changed(&mut self, topic: &str, index: i32) {
         self.parked.changed(topic, index);
-        self.parked_shares.changed(topic, index);
+        self.parked_share_fetches.changed(topic, index);
     }
 
     /// Answers the waiting fetches that have enough bytes now, or an error to report.
@@ -90,7 +90,7 @@ impl Core {
         while let Some(fetch) = self.parked.take_due(self.now_ms) {
             self.finish_fetch(fetch);
         }
-        while let Some(fetch) = self.parked_shares.take_due(self.now_ms) {
+        while let Some(fetch) = self.parked_share_fetches.take_due(self.now_ms) {
             self.finish_share_fetch(fetch);
         }
     }

@@ -17,7 +17,7 @@ mod reassigning;
 mod replicas;
 mod security;
 mod share_fetches;
-mod shares;
+mod share_partitions;
 mod topics;
 
 use std::collections::VecDeque;
@@ -45,7 +45,7 @@ use crate::log::validate::Validator;
 use crate::request::{Answer, Current, Origin, Ticket};
 use crate::security::{Login, Principal, Security, SecurityProtocol};
 use crate::settings::Settings;
-use crate::shares::{ShareFetch, Shares};
+use crate::share::{ShareFetch, SharePartitions, ShareSessions};
 use crate::transactions::Transactions;
 
 /// The simulated cluster; see the module documentation.
@@ -67,9 +67,10 @@ pub struct Core {
     pub(crate) transactions: Transactions,
     pub(crate) faults: Faults,
     pub(crate) fetch_sessions: Sessions,
-    pub(crate) shares: Shares,
+    pub(crate) share_partitions: SharePartitions,
+    pub(crate) share_sessions: ShareSessions,
     parked: Parked<Fetch>,
-    parked_shares: Parked<ShareFetch>,
+    parked_share_fetches: Parked<ShareFetch>,
     validator: Validator,
     data_dir: Option<DataDir>,
     pub(crate) housekeeping: Housekeeping,
@@ -97,9 +98,10 @@ impl Core {
             transactions: Transactions::default(),
             faults: Faults::new(settings.seed),
             fetch_sessions: Sessions::default(),
-            shares: Shares::default(),
+            share_partitions: SharePartitions::default(),
+            share_sessions: ShareSessions::default(),
             parked: Parked::default(),
-            parked_shares: Parked::default(),
+            parked_share_fetches: Parked::default(),
             validator: Validator::default(),
             data_dir: None,
             housekeeping: Housekeeping::new(now_ms, &settings.kafka),
@@ -156,8 +158,8 @@ impl Core {
         self.peers.disconnected(connection);
         self.faults.disconnected(connection);
         self.parked.disconnected(connection);
-        self.parked_shares.disconnected(connection);
-        for session in self.shares.sessions.disconnected(connection) {
+        self.parked_share_fetches.disconnected(connection);
+        for session in self.share_sessions.disconnected(connection) {
             self.release_session(&session);
         }
         self.wake_fetches();
@@ -203,8 +205,9 @@ impl Core {
     pub fn next_due_ms(&self) -> Option<i64> {
         let (groups, transactions) = (self.groups.next_due_ms(), self.transactions.next_due_ms());
         let (fetches, housekeeping) = (self.parked.next_due_ms(), self.housekeeping.next_due_ms(&self.settings.kafka));
-        let shares = [self.shares.next_due_ms(), self.parked_shares.next_due_ms()];
-        let due = [groups, transactions, fetches, housekeeping, self.faults.next_due_ms()].into_iter().chain(shares);
+        let share_groups = [self.share_partitions.next_due_ms(), self.parked_share_fetches.next_due_ms()];
+        let due =
+            [groups, transactions, fetches, housekeeping, self.faults.next_due_ms()].into_iter().chain(share_groups);
         due.flatten().min()
     }
 

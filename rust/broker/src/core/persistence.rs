@@ -57,7 +57,7 @@ impl Core {
         // The coordinators load their state from the internal topics.
         self.coordinators_made(Coordinated::Groups);
         self.coordinators_made(Coordinated::Transactions);
-        self.coordinators_made(Coordinated::Shares);
+        self.coordinators_made(Coordinated::SharePartitions);
         Ok(())
     }
 

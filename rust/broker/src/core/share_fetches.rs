@@ -18,17 +18,17 @@ use crate::error::ApiError;
 use crate::fetching::Isolation;
 use crate::log::{Chunk, Log, Piece};
 use crate::request::{Action, Answer};
-use crate::shares::{Acquisition, SessionKey, ShareFetch, ShareFetched, ShareKey, ShareSettings, ShareWanted};
+use crate::share::{Acquisition, SessionKey, ShareFetch, ShareFetched, ShareKey, ShareSettings, ShareWanted};
 
 impl Core {
     /// Answers a ShareFetch, or parks it.
     pub(crate) fn share_fetch(&mut self, mut fetch: ShareFetch) -> Answer {
         for wanted in &mut fetch.wanted {
             if wanted.fetches && wanted.refused.is_none() {
-                wanted.refused = self.load_share(fetch.node, &wanted.key).err();
+                wanted.refused = self.load_share_partition(fetch.node, &wanted.key).err();
             }
         }
-        let readable: Vec<_> = (0..fetch.wanted.len()).map(|place| self.readable_share(&fetch, place)).collect();
+        let readable: Vec<_> = (0..fetch.wanted.len()).map(|place| self.acquirable(&fetch, place)).collect();
         let ready = fetch.due_ms <= self.now_ms
             || fetch.acquisition.max_records <= 0
             || fetch.wanted.iter().all(|wanted| !wanted.fetches)
@@ -36,29 +36,29 @@ impl Core {
             || readable.iter().flatten().sum::<u64>() >= fetch.min_bytes;
         match ready {
             true => self.share_fetch_answer(fetch).unwrap_or(Answer::Later),
-            false => self.park_share(fetch),
+            false => self.park_share_fetch(fetch),
         }
     }
 
     /// The partitions of a share session of a node.
     pub(super) fn share_session_partitions(&self, node: NodeId, group: &str, member: &str) -> Vec<(Arc<str>, i32)> {
         let key = SessionKey { node, group: group.into(), member: member.into() };
-        let partitions = self.shares.sessions.partitions(&key);
+        let partitions = self.share_sessions.partitions(&key);
         partitions.filter_map(|&(topic, index)| Some((self.topics.name_of(topic)?, index))).collect()
     }
 
-    fn park_share(&mut self, fetch: ShareFetch) -> Answer {
-        let mut parked = std::mem::take(&mut self.parked_shares);
-        parked.park(fetch, |fetch, place| self.readable_share(fetch, place));
-        self.parked_shares = parked;
+    fn park_share_fetch(&mut self, fetch: ShareFetch) -> Answer {
+        let mut parked = std::mem::take(&mut self.parked_share_fetches);
+        parked.park(fetch, |fetch, place| self.acquirable(fetch, place));
+        self.parked_share_fetches = parked;
         Answer::Later
     }
 
     /// Answers the waiting fetches that have enough bytes now, or an error to report.
     pub(super) fn wake_share_fetches(&mut self) {
-        let mut parked = std::mem::take(&mut self.parked_shares);
-        let ready = parked.take_ready(|fetch, place| self.readable_share(fetch, place));
-        self.parked_shares = parked;
+        let mut parked = std::mem::take(&mut self.parked_share_fetches);
+        let ready = parked.take_ready(|fetch, place| self.acquirable(fetch, place));
+        self.parked_share_fetches = parked;
         ready.into_iter().for_each(|fetch| self.finish_share_fetch(fetch));
     }
 
@@ -75,7 +75,7 @@ impl Core {
     ///
     /// # Errors
     /// The error for the partition, with which the fetch must be answered at once.
-    fn readable_share(&self, fetch: &ShareFetch, place: usize) -> Result<u64, ErrorCode> {
+    fn acquirable(&self, fetch: &ShareFetch, place: usize) -> Result<u64, ErrorCode> {
         let ShareWanted { key, fetches, refused, .. } = &fetch.wanted[place];
         if !fetches {
             return Ok(0);
@@ -85,7 +85,7 @@ impl Core {
         }
         let (_, partition) = self.share_leader(fetch.node, key)?;
         // A leader that has changed back reads it again.
-        let Some(share) = self.shares.partition(key) else { return Ok(u64::MAX) };
+        let Some(share) = self.share_partitions.partition(key) else { return Ok(u64::MAX) };
         let settings = self.share_settings(&key.group);
         let start = share.fetch_offset().max(partition.log.start_offset());
         Ok(match share.may_acquire(settings.limits) {
@@ -106,7 +106,7 @@ impl Core {
                 (_, false) => ShareFetched::default(),
                 (Some(error), _) => ShareFetched { error: Some(error.clone()), ..ShareFetched::default() },
                 (None, true) => self
-                    .acquire_share(&fetch, &wanted.key, &acquisition, fetch.max_bytes / fetching)
+                    .acquire_records(&fetch, &wanted.key, &acquisition, fetch.max_bytes / fetching)
                     .unwrap_or_else(|error| ShareFetched { error: Some(error), ..ShareFetched::default() }),
             };
             left -= result.acquired.iter().map(|one| one.count()).sum::<i64>();
@@ -115,7 +115,7 @@ impl Core {
         let is_empty = results.iter().all(|result| result.error.is_none() && result.acquired.is_empty());
         let fetches = fetch.wanted.iter().any(|wanted| wanted.fetches);
         if is_empty && fetches && fetch.min_bytes > 0 && left > 0 && fetch.due_ms > self.now_ms {
-            self.park_share(fetch);
+            self.park_share_fetch(fetch);
             return None;
         }
         Some(self.encode_share_fetch(&fetch, &results))
@@ -124,17 +124,17 @@ impl Core {
     /// Acquires records of one partition.
     ///
     /// # Errors
-    /// Those of [`Core::load_share`], KAFKA_STORAGE_ERROR.
-    fn acquire_share(
+    /// Those of [`Core::load_share_partition`], KAFKA_STORAGE_ERROR.
+    fn acquire_records(
         &mut self,
         fetch: &ShareFetch,
         key: &ShareKey,
         acquisition: &Acquisition,
         max_bytes: usize,
     ) -> Result<ShareFetched, ApiError> {
-        self.load_share(fetch.node, key)?;
+        self.load_share_partition(fetch.node, key)?;
         let settings = self.share_settings(&key.group);
-        let Some(mut share) = self.shares.partition(key).cloned() else { return Ok(ShareFetched::default()) };
+        let Some(mut share) = self.share_partitions.partition(key).cloned() else { return Ok(ShareFetched::default()) };
         let (_, partition) = self.share_leader(fetch.node, key)?;
         let log = &partition.log;
         share.log_starts_at(log.start_offset());
@@ -156,7 +156,7 @@ impl Core {
             (Some(first), Some(last)) => read(log, first.first, last.last + 1)?,
             _ => Chunk::default(),
         };
-        self.shares.put(key, share);
+        self.share_partitions.put(key, share);
         Ok(ShareFetched { error: None, acquired, chunk })
     }
 

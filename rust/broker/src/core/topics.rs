@@ -74,7 +74,7 @@ impl Core {
     /// and consumer groups check their subscriptions.
     pub(crate) fn metadata_changed(&mut self) {
         self.parked.all_changed();
-        self.parked_shares.all_changed();
+        self.parked_share_fetches.all_changed();
         self.groups.metadata_changed();
     }
 
@@ -92,12 +92,12 @@ impl Core {
     pub(crate) fn leader_changed(&mut self, topic: &str, partition: i32) {
         self.new_epoch(topic, partition);
         if let Some(id) = self.topics.get(topic).map(|topic| topic.id) {
-            self.shares.leader_changed(id, partition);
+            self.share_partitions.leader_changed(id, partition);
         }
         match Coordinated::of_topic(topic) {
             Some(Coordinated::Groups) => Groups::leader_changed(self, partition),
             Some(Coordinated::Transactions) => Transactions::leader_changed(self, partition),
-            Some(Coordinated::Shares) => self.share_coordinator_changed(partition),
+            Some(Coordinated::SharePartitions) => self.share_coordinator_changed(partition),
             None => {}
         }
     }

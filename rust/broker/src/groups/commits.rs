@@ -159,7 +159,7 @@ impl Core {
     /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
     pub(crate) fn delete_group(&mut self, node: NodeId, group_id: &str) -> Result<(), ErrorCode> {
         let partition = self.group_partition(node, group_id)?;
-        let shares = self.share_group(partition, group_id).map(|group| group.initialized().clone());
+        let initialized = self.share_group(partition, group_id).map(|group| group.initialized().clone());
         self.change_group(partition, group_id, |_, slot, effects| {
             let group = slot.group.as_ref().ok_or(ErrorCode::GroupIdNotFound)?;
             if !group.is_empty() {
@@ -168,7 +168,7 @@ impl Core {
             slot.delete(effects);
             Ok(())
         })??;
-        self.delete_shares(group_id, &shares.unwrap_or_default());
+        self.delete_share_partitions(group_id, &initialized.unwrap_or_default());
         Ok(())
     }
 }

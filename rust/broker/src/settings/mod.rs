@@ -2,6 +2,7 @@
 
 mod config_type;
 mod first_use;
+mod share_groups;
 
 use std::collections::BTreeMap;
 use std::fmt;

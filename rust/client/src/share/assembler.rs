@@ -46,7 +46,7 @@ struct WalkedPart {
     walks: Vec<Walk>,
 }
 
-type Untaken = Vec<(Acknowledgement, Option<AcknowledgeError>)>;
+type Undelivered = Vec<(Acknowledgement, Option<AcknowledgeError>)>;
 
 impl Assembler {
     pub(super) fn new(mut columns: BatchColumns, has_delivery_count: bool, pool: BufferPool, metrics: Metrics) -> Self {
@@ -71,14 +71,14 @@ impl Assembler {
         let kept = self.builder.take().filter(|(_, rows, bytes)| (*rows, *bytes) == (max_rows, max_bytes));
         let fresh = || BatchBuilder::new(self.columns.clone(), self.pool.clone(), max_rows, max_bytes);
         let mut builder = kept.map_or_else(fresh, |(builder, _, _)| builder);
-        let (mut parts, mut untaken) = (Vec::new(), Untaken::new());
+        let (mut parts, mut undelivered) = (Vec::new(), Undelivered::new());
         buffer.state().lost.clear();
         while let Some(mut rows) = {
             let now = buffer.now();
             buffer.state().take(now)
         } {
             let mut walked = WalkedPart { part: rows.part.clone(), walks: Vec::new() };
-            let goes_on = self.walk(buffer, &mut rows, &mut builder, &mut walked.walks, &mut untaken);
+            let goes_on = self.walk(buffer, &mut rows, &mut builder, &mut walked.walks, &mut undelivered);
             parts.push(walked);
             if !rows.acquired.is_empty() {
                 buffer.state().queue.push_front(rows);
@@ -91,9 +91,9 @@ impl Assembler {
         self.builder = Some((builder, max_rows, max_bytes));
         self.metrics.records_dropped(columns.dropped as u64);
         self.metrics.records_with_nulls(columns.with_nulls as u64);
-        let batch = self.hand_out(buffer, columns, parts, holder, &mut untaken);
-        if !untaken.is_empty() {
-            let _ = buffer.command(ShareCommand::Acknowledge { acknowledgements: untaken, reply: None });
+        let batch = self.hand_out(buffer, columns, parts, holder, &mut undelivered);
+        if !undelivered.is_empty() {
+            let _ = buffer.command(ShareCommand::Acknowledge { acknowledgements: undelivered, reply: None });
         }
         batch
     }
@@ -105,7 +105,7 @@ impl Assembler {
         rows: &mut FetchedRows,
         builder: &mut BatchBuilder,
         walks: &mut Vec<Walk>,
-        untaken: &mut Untaken,
+        undelivered: &mut Undelivered,
     ) -> bool {
         while let Some(range) = rows.acquired.front().copied() {
             let before = builder.rows();
@@ -122,7 +122,7 @@ impl Assembler {
                     // The answer has no bytes of the rest, which is no proof that there are no records.
                     let unseen = rows.take_through(range.last).into_iter();
                     let ticket = buffer.state().held.new_ticket();
-                    untaken.push((rows.acknowledgement(ticket, unseen, AcknowledgeType::Release), None));
+                    undelivered.push((rows.acknowledgement(ticket, unseen, AcknowledgeType::Release), None));
                 }
                 Ok(Walked::Full) => return false,
                 Ok(Walked::Pending(awaited)) => {
@@ -137,7 +137,7 @@ impl Assembler {
                     }
                     return true;
                 }
-                Err(error) => return self.pass(buffer, rows, error, range.delivery_count, untaken),
+                Err(error) => return self.skip_damaged(buffer, rows, error, range.delivery_count, undelivered),
             }
         }
         true
@@ -145,13 +145,13 @@ impl Assembler {
 
     /// A batch or record cannot be read: its offsets are not left locked. What came with the first delivery is released,
     /// for the network may have damaged it; what is damaged again is rejected. A value that cannot be decoded is released.
-    fn pass(
+    fn skip_damaged(
         &self,
         buffer: &ShareBuffer,
         rows: &mut FetchedRows,
         error: WalkError,
         delivery_count: i16,
-        untaken: &mut Untaken,
+        undelivered: &mut Undelivered,
     ) -> bool {
         let is_value = matches!(error.kind, WalkErrorKind::BadValue { .. });
         if let WalkErrorKind::Unavailable { .. } = error.kind {
@@ -166,7 +166,7 @@ impl Assembler {
         let kind = if is_rejected { AcknowledgeType::Reject } else { AcknowledgeType::Release };
         let mut state = buffer.state();
         let ticket = state.held.new_ticket();
-        untaken.push((rows.acknowledgement(ticket, offsets.into_iter(), kind), None));
+        undelivered.push((rows.acknowledgement(ticket, offsets.into_iter(), kind), None));
         state.errors.push_back(ClientError::ShareDecode { partition: rows.part.partition.clone(), error, is_rejected });
         false
     }
@@ -177,7 +177,7 @@ impl Assembler {
         mut columns: ColumnBatch,
         parts: Vec<WalkedPart>,
         holder: u64,
-        untaken: &mut Untaken,
+        undelivered: &mut Undelivered,
     ) -> Option<HandedBatch> {
         let rows = columns.record_batch.num_rows();
         let found = columns.record_batch.column_by_name("offset");
@@ -209,7 +209,7 @@ impl Assembler {
                 let kind = AcknowledgeType::Gap;
                 let gaps = part.gaps.iter().map(|&(first, last)| AcknowledgedRange { first, last, kind }).collect();
                 let gaps = part.acknowledgement(state.held.new_ticket(), gaps);
-                untaken.extend((!gaps.ranges.is_empty()).then_some((gaps, None)));
+                undelivered.extend((!gaps.ranges.is_empty()).then_some((gaps, None)));
             } else {
                 held.push(part);
             }

@@ -36,7 +36,7 @@ pub(super) struct ShareBuffer {
 
 /// What the user's calls want of brokers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Demand {
     Nothing,
     /// What there is, for the call that is likely to come soon.
     Ahead,
@@ -162,6 +162,12 @@ impl ShareBuffer {
         lock(&self.assembler).empty()
     }
 
+    /// True if records wait for a schema.
+    pub(super) fn is_schema_awaited(&self) -> bool {
+        let is_awaited = |rows: &FetchedRows| rows.awaited.as_ref().is_some_and(|awaited| !awaited.has_arrived());
+        self.state().queue.iter().any(is_awaited)
+    }
+
     pub(super) fn command(&self, command: ShareCommand) -> Result<(), ClientError> {
         let commands = lock(&self.commands);
         commands.as_ref().ok_or(ClientError::Closed)?.send(command).map_err(|_| ClientError::Closed)
@@ -179,13 +185,13 @@ impl ShareBuffer {
         &self.wanted
     }
 
-    pub(super) fn wish(&self) -> Wish {
+    pub(super) fn demand(&self) -> Demand {
         let now = self.now();
         let state = self.state();
         match (state.has_rows(now), state.waiting > 0, state.fetches_ahead) {
-            (false, true, _) => Wish::Records,
-            (false, false, true) if !self.is_strict => Wish::Ahead,
-            _ => Wish::Nothing,
+            (false, true, _) => Demand::Records,
+            (false, false, true) if !self.is_strict => Demand::Ahead,
+            _ => Demand::Nothing,
         }
     }
 

@@ -28,8 +28,10 @@ use crate::group::{GroupEvent, GroupFigures};
 use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::net::metadata::View;
 use crate::reach::Reach;
 use crate::tasks::block_until;
+use crate::trouble::{Trouble, check_registry};
 
 /// Time for which a member that is dropped without being closed tries to leave its group.
 const FORGOTTEN_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -169,8 +171,8 @@ impl ShareConsumer {
     }
 
     /// Decides what becomes of those of these rows of a batch that are undecided.
-    pub fn pass(&self, batch: u64, rows: Range<usize>, kind: AcknowledgeType) {
-        self.buffer.state().held.pass(batch, rows, kind);
+    pub fn decide_undecided(&self, batch: u64, rows: Range<usize>, kind: AcknowledgeType) {
+        self.buffer.state().held.decide_undecided(batch, rows, kind);
     }
 
     /// What `holder` was handed is accepted.
@@ -244,35 +246,24 @@ impl ShareConsumer {
         awaited("renew", sent, outcomes, timeout)
     }
 
-    /// The error of a wait that ended without records, if no broker was reached yet, none that leads an assigned partition
-    /// answers, or the group's coordinator does not, for at least `at_least`.
+    /// The error of a wait that ended without records, if the client has been failing for at least `at_least`: no broker
+    /// was reached yet, none that leads an assigned partition answers, or the group's coordinator does not.
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`].
+    /// [`ClientError::Unavailable`], or [`ClientError::RegistryUnavailable`] if records wait for a schema.
     pub fn check_failing(&self, at_least: Duration) -> Result<(), ClientError> {
-        let trouble = self.trouble();
-        match trouble.filter(|(_, failing_for, _)| *failing_for >= at_least) {
-            Some((what, failing_for, last_error)) => {
-                let last_error = self.base.network.explain(last_error);
-                Err(ClientError::Unavailable { what, failing_for, last_error })
-            }
-            None => Ok(()),
+        if let Some(trouble) = self.trouble(&self.base.metadata.view()) {
+            trouble.check(&self.base, at_least)?;
         }
+        check_registry(&self.base, || self.buffer.is_schema_awaited(), at_least)
     }
 
-    fn trouble(&self) -> Option<(&'static str, Duration, Option<String>)> {
-        let view = self.base.metadata.view();
-        if view.answers == 0 {
-            let since = self.base.metadata.first_attempt()?;
-            let last_error = view.failing.as_ref().map(|(_, error)| error.clone());
-            return Some(("no broker has answered yet,", since.elapsed(), last_error));
+    fn trouble(&self, view: &View) -> Option<Trouble> {
+        if self.is_closed() {
+            return None;
         }
-        let is_awaited = self.budget.is_awaited() || self.base.network.is_throttled();
-        let leaders = self.reach.leaders(self.base.config.fetch_max_wait).filter(|_| !is_awaited);
-        let leaders = leaders.map(|failure| ("no broker that leads an assigned partition has answered", failure));
-        let coordinator = self.reach.coordinator().map(|failure| ("the group's coordinator has not answered", failure));
-        let first = leaders.into_iter().chain(coordinator).min_by_key(|(_, failure)| failure.since)?;
-        Some((first.0, first.1.since.elapsed(), first.1.last_error))
+        let is_fetching = || !self.budget.is_awaited() && !self.base.network.is_throttled();
+        Trouble::of(&self.base, view, &self.reach, is_fetching, || false)
     }
 
     /// Keeps events of the membership for [`Self::take_events`], or no more.
@@ -323,16 +314,13 @@ impl ShareConsumer {
     /// The state of the client and of its membership.
     pub fn health(&self) -> ShareHealth {
         let view = self.base.metadata.view();
-        let failing = self.trouble().map(|(what, since, error)| {
-            let error = self.base.network.explain(error);
-            (since, error.unwrap_or_else(|| what.trim_end_matches(',').into()))
-        });
+        let failing = Trouble::first(self.trouble(&view), &self.base, &view);
         let observed = lock(&self.observed);
         ShareHealth {
             connections: self.base.network.connected(),
             brokers: view.cluster.brokers.len(),
             bootstrapped: view.answers > 0,
-            failing: failing.or_else(|| view.failing.as_ref().map(|(at, error)| (at.elapsed(), error.clone()))),
+            failing,
             budget: (self.budget.used(), self.budget.limit()),
             retried_errors: self.base.metrics.retriable_errors(),
             certificate_expires: self.base.config.certificate_expires(),

@@ -14,7 +14,7 @@ use monedula_engine::share::{AcknowledgeError, Acknowledgement, ShareSessions, S
 use monedula_engine::{Now, TopicPartition};
 use tokio::sync::{mpsc, oneshot};
 
-use super::buffer::{ShareBuffer, Wish};
+use super::buffer::{Demand, ShareBuffer};
 use super::command::{AcknowledgeOutcome, Reply, ShareCommand};
 use crate::base::ClientBase;
 use crate::budget::{Budget, Charge};
@@ -82,7 +82,7 @@ pub(super) struct Running {
     awaiting: Vec<Awaiting>,
     pub(super) is_starved: bool,
     /// What the user's calls want of brokers, as of now.
-    pub(super) wish: Wish,
+    pub(super) demand: Demand,
     /// Nodes whose last request failed in a way that no repetition mends.
     pub(super) refusing: BTreeMap<i32, ClientError>,
     closing: Option<Now>,
@@ -166,7 +166,7 @@ impl Running {
             renewals: BTreeSet::new(),
             awaiting: Vec::new(),
             is_starved: false,
-            wish: Wish::Nothing,
+            demand: Demand::Nothing,
             refusing: BTreeMap::new(),
             closing: None,
             is_done: false,
@@ -176,8 +176,8 @@ impl Running {
     /// Does everything that is due.
     fn work(&mut self) {
         let now = self.driver.buffer.now();
-        self.wish = self.driver.buffer.wish();
-        self.sessions.set_wanted(self.wish != Wish::Nothing);
+        self.demand = self.driver.buffer.demand();
+        self.sessions.set_wanted(self.demand != Demand::Nothing);
         let (acknowledgements, renewals) = self.driver.buffer.due(now);
         self.acknowledge(acknowledgements, None);
         self.renew(renewals, None);

@@ -10,7 +10,7 @@ use monedula_protocol::frame;
 use monedula_protocol::messages::share_acknowledge::ShareAcknowledgeRequest;
 use monedula_protocol::messages::share_fetch::{ShareFetchRequest, ShareFetchResponse};
 
-use super::buffer::Wish;
+use super::buffer::Demand;
 use super::driver::{Event, Running};
 use super::fetched_rows::FetchedRows;
 use crate::budget::{Charge, Room};
@@ -34,13 +34,13 @@ impl Running {
         let ceiling = self.driver.budget.limit() / 8 * 5;
         let most = (ceiling / ready.len().max(1)).clamp(LEAST_BYTES, self.driver.base.config.fetch_max_bytes);
         self.is_starved = false;
-        if self.wish == Wish::Ahead && !ready.is_empty() {
+        if self.demand == Demand::Ahead && !ready.is_empty() {
             self.driver.buffer.fetched_ahead();
         }
         for node in ready {
             match self.driver.budget.try_take_below(most, ceiling) {
                 Some(charge) => {
-                    let plan = self.sessions.fetch(node, self.wish == Wish::Ahead, now);
+                    let plan = self.sessions.fetch(node, self.demand == Demand::Ahead, now);
                     self.send_fetch(node, plan, charge);
                 }
                 None => self.is_starved = true,

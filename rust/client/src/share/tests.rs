@@ -15,7 +15,7 @@ use monedula_protocol::records::{BatchEncoder, ControlRecordType, NewRecord};
 use monedula_protocol::types::Uuid;
 use tokio::sync::mpsc;
 
-use super::buffer::{ShareBuffer, Wish};
+use super::buffer::{Demand, ShareBuffer};
 use super::command::ShareCommand;
 use super::fetched_rows::FetchedRows;
 use crate::config::ClientConfig;
@@ -229,23 +229,23 @@ fn what_nobody_asks_for_is_released_before_its_lock_ends() {
 #[test]
 fn records_are_fetched_ahead_once_for_a_user_who_keeps_pace() {
     let world = World::plain();
-    assert_eq!(world.buffer.wish(), Wish::Nothing);
+    assert_eq!(world.buffer.demand(), Demand::Nothing);
     let call = world.buffer.wait();
-    assert_eq!(world.buffer.wish(), Wish::Records);
+    assert_eq!(world.buffer.demand(), Demand::Records);
     drop(call);
     world.push(world.part(0), encoded(0, 3), &[(0, 2, 1)]);
     assert_eq!(world.rows(1), [0]);
-    assert_eq!(world.buffer.wish(), Wish::Nothing, "how long the user takes is not known");
+    assert_eq!(world.buffer.demand(), Demand::Nothing, "how long the user takes is not known");
     assert_eq!(world.rows(1), [1]);
-    assert_eq!(world.buffer.wish(), Wish::Nothing, "there is a row");
+    assert_eq!(world.buffer.demand(), Demand::Nothing, "there is a row");
     assert_eq!(world.rows(1), [2]);
-    assert_eq!(world.buffer.wish(), Wish::Ahead);
+    assert_eq!(world.buffer.demand(), Demand::Ahead);
     world.buffer.fetched_ahead();
-    assert_eq!(world.buffer.wish(), Wish::Nothing);
+    assert_eq!(world.buffer.demand(), Demand::Nothing);
     let strict = World::new(&[("share.acquire.mode", "record_limit")], ColumnSet::default(), false);
     for offset in 0..3 {
         strict.push(strict.part(0), encoded(offset, 1), &[(offset, offset, 1)]);
         assert_eq!(strict.rows(1), [offset]);
     }
-    assert_eq!(strict.buffer.wish(), Wish::Nothing);
+    assert_eq!(strict.buffer.demand(), Demand::Nothing);
 }

@@ -71,35 +71,15 @@ impl Acknowledgement {
     /// Leaves out the offsets of `others`.
     pub(super) fn remove(&mut self, others: &[AcknowledgedRange]) {
         for other in others {
-            let cut = |range: &AcknowledgedRange| {
-                let before = AcknowledgedRange { last: range.last.min(other.first - 1), ..*range };
-                let behind = AcknowledgedRange { first: range.first.max(other.last + 1), ..*range };
+            let rest = |range: AcknowledgedRange| {
+                let before = AcknowledgedRange { last: range.last.min(other.first - 1), ..range };
+                let behind = AcknowledgedRange { first: range.first.max(other.last + 1), ..range };
                 [before, behind].into_iter().filter(|part| part.first <= part.last)
             };
-            self.ranges = self.ranges.iter().flatten_cut(other, cut);
+            self.ranges = std::mem::take(&mut self.ranges).into_iter().flat_map(rest).collect();
         }
     }
 }
-
-trait FlattenCut<'a>: Iterator<Item = &'a AcknowledgedRange> + Sized {
-    /// The ranges, each that overlaps `other` cut by it.
-    fn flatten_cut<I: Iterator<Item = AcknowledgedRange>>(
-        self,
-        other: &AcknowledgedRange,
-        cut: impl Fn(&AcknowledgedRange) -> I,
-    ) -> Vec<AcknowledgedRange> {
-        let mut kept = Vec::new();
-        for range in self {
-            match range.last < other.first || range.first > other.last {
-                true => kept.push(*range),
-                false => kept.extend(cut(range)),
-            }
-        }
-        kept
-    }
-}
-
-impl<'a, I: Iterator<Item = &'a AcknowledgedRange>> FlattenCut<'a> for I {}
 
 /// Consecutive offsets in a request, with one type for all or one for each.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,8 +13,9 @@ pub enum AcknowledgeError {
     /// The partition has another leader, which knows nothing of the locks.
     #[error("the partition has another leader, and the records are available again")]
     LeaderMoved,
-    /// The session in which the records were acquired ended, and released them.
-    #[error("the share session with the broker ended, and released the records")]
+    /// The session in which the records were acquired ended: the broker releases them, at the latest when their locks are
+    /// over.
+    #[error("the share session with the broker ended, and the records are delivered again")]
     SessionLost,
     /// The answer was lost: the broker may have processed the acknowledgement.
     #[error("whether the broker took it is not known: {reason}")]

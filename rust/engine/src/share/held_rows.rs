@@ -52,8 +52,7 @@ impl HeldRows {
 
     /// A number for an acknowledgement of records that nobody received.
     pub fn new_ticket(&mut self) -> u64 {
-        self.last_ticket += 1;
-        self.last_ticket
+        next(&mut self.last_ticket)
     }
 
     /// Decides what becomes of these rows of a batch. The first decision about a row counts.
@@ -85,7 +84,7 @@ impl HeldRows {
     }
 
     /// Decides what becomes of those of these rows of a batch that are undecided.
-    pub fn pass(&mut self, id: u64, rows: Range<usize>, kind: AcknowledgeType) {
+    pub fn decide_undecided(&mut self, id: u64, rows: Range<usize>, kind: AcknowledgeType) {
         if let Some(batch) = self.batches.get_mut(&id) {
             batch.decide(&[rows], kind);
         }
@@ -116,10 +115,7 @@ impl HeldRows {
         let (mut taken, last_ticket) = (Vec::new(), &mut self.last_ticket);
         for (id, batch) in &mut self.batches {
             if batch.has_unsent() && only.is_none_or(|only| only == *id) {
-                taken.extend(batch.take_decided(|| {
-                    *last_ticket += 1;
-                    *last_ticket
-                }));
+                taken.extend(batch.take_decided(|| next(last_ticket)));
             }
         }
         self.batches.retain(|_, batch| !batch.is_sent());
@@ -130,13 +126,8 @@ impl HeldRows {
     /// The renewals that are due. Take the decisions first: their locks are not renewed.
     pub fn due_renewals(&mut self, now: Now) -> Vec<Acknowledgement> {
         let (longest, last_ticket) = (self.longest_renewal, &mut self.last_ticket);
-        let each = self.batches.values_mut().flat_map(|batch| {
-            batch.renewals(None, longest, now, || {
-                *last_ticket += 1;
-                *last_ticket
-            })
-        });
-        each.collect()
+        let batches = self.batches.values_mut();
+        batches.flat_map(|batch| batch.renewals(None, longest, now, || next(last_ticket))).collect()
     }
 
     /// Renewals as the user wants them of these rows of a batch, as far as they are undecided and locked, and of those
@@ -144,10 +135,7 @@ impl HeldRows {
     pub fn renew(&mut self, id: u64, rows: &[Range<usize>], now: Now) -> Vec<Acknowledgement> {
         let (longest, last_ticket) = (self.longest_renewal, &mut self.last_ticket);
         let Some(batch) = self.batches.get_mut(&id) else { return Vec::new() };
-        batch.renewals(Some(rows), longest, now, || {
-            *last_ticket += 1;
-            *last_ticket
-        })
+        batch.renewals(Some(rows), longest, now, || next(last_ticket))
     }
 
     /// Takes the outcome of a renewal: when the locks end now. One that failed is not tried again.
@@ -186,4 +174,9 @@ impl HeldRows {
     pub fn due(&self) -> Option<Now> {
         self.batches.values().filter_map(|batch| batch.due(self.longest_renewal)).min()
     }
+}
+
+fn next(last_ticket: &mut u64) -> u64 {
+    *last_ticket += 1;
+    *last_ticket
 }

@@ -189,10 +189,10 @@ fn nothing_is_renewed_of_a_session_that_ended() {
 }
 
 #[test]
-fn rows_are_passed_over_without_changing_what_was_decided() {
+fn undecided_rows_are_decided_without_changing_what_was_decided() {
     let (mut held, id) = ten();
     decide(&mut held, id, &[1..2], Reject);
-    held.pass(id, 0..3, Accept);
+    held.decide_undecided(id, 0..3, Accept);
     let taken = held.take_decided(Some(id), BEGIN);
     assert_eq!(ranges(&taken), [range(100, 100, Accept), range(101, 101, Reject), range(102, 102, Accept)]);
     assert!(held.take_decided(Some(id + 1), BEGIN).is_empty());

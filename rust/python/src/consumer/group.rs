@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use monedula_client::blocking;
-use monedula_client::consumer::{Consumer, RowPermission};
+use monedula_client::consumer::Consumer;
 use monedula_client::error::ClientError;
 use monedula_client::group::{
     CallbackKind, CommitError, CommitOffset, CommitOutcome, CommitWhat, Leaving, Listens, Subscribed,
@@ -53,27 +53,6 @@ impl From<monedula_client::group::PendingCallback> for PendingCallback {
         };
         let partitions = pending.partitions.into_iter().map(py_partition).collect();
         Self { ticket: pending.ticket, kind, partitions }
-    }
-}
-
-/// Says whether a row of a part may be begun.
-#[pyclass(frozen, module = "monedula._monedula")]
-pub(crate) struct WorkGate(Own<monedula_client::consumer::WorkGate>);
-
-#[pymethods]
-impl WorkGate {
-    /// `True`: now. `None`: not now, the lease is over. `False`: never.
-    fn ask(&self) -> PyResult<Option<bool>> {
-        Ok(match self.0.get()?.ask() {
-            RowPermission::Now => Some(true),
-            RowPermission::Later => None,
-            RowPermission::Never => Some(false),
-        })
-    }
-
-    /// True if the partition was sought, and has been this consumer's all the time.
-    fn was_sought(&self) -> PyResult<bool> {
-        Ok(self.0.get()?.was_sought())
     }
 }
 
@@ -160,18 +139,6 @@ impl MemberCore {
             .into_iter()
             .map(|(part, unfinished)| Batch(part, Some(Hold::Unfinished(Own::new(unfinished)))))
             .collect())
-    }
-
-    /// The gate of a part from `hand_over`.
-    fn work_gate(&self, py: Python<'_>, part: &Bound<'_, Batch>) -> PyResult<WorkGate> {
-        let (consumer, Batch(part, _)) = (self.consumer.get()?, part.get());
-        Ok(WorkGate(Own::new(py.detach(|| consumer.work_gate(part)))))
-    }
-
-    fn finish_rows(&self, py: Python<'_>, part: &Bound<'_, Batch>, rows: usize) -> PyResult<()> {
-        let (consumer, Batch(part, _)) = (self.consumer.get()?, part.get());
-        py.detach(|| consumer.finish_rows(part, rows));
-        Ok(())
     }
 
     /// Leaves the rest of a part from `hand_over` uncommitted, for good.

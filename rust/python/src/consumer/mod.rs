@@ -3,6 +3,10 @@
 pub(crate) mod assignor;
 pub(crate) mod group;
 pub(crate) mod group_state;
+pub(crate) mod lane_round;
+pub(crate) mod lane_worker;
+pub(crate) mod lanes;
+mod part_rows;
 pub(crate) mod values;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,6 +5,7 @@
 
 mod argument_values;
 mod batch_future;
+mod byte_column;
 mod callbacks;
 mod errors;
 mod future;
@@ -12,6 +13,7 @@ mod observed_future;
 mod queued_future;
 mod queued_sends;
 mod record_encoders;
+mod record_table;
 mod send_arguments;
 mod shared;
 mod transactions;
@@ -31,6 +33,7 @@ pub(crate) use self::errors::{class_of, set_details};
 pub(crate) use self::future::{RecordMetadata, SendFuture};
 pub(crate) use self::observed_future::ObservedFuture;
 pub(crate) use self::queued_sends::QueuedSendsCore;
+pub(crate) use self::record_table::RecordTable;
 pub(crate) use self::shared::Shared;
 pub(crate) use self::transactions::TransactionCore;
 
@@ -288,6 +291,27 @@ impl ProducerCore {
     /// The registry of the settings, if they name one.
     fn _registry(&self) -> PyResult<Option<RegistryCore>> {
         Ok(self.shared.get()?.producer.config().client.schema_registry.clone().map(RegistryCore))
+    }
+
+    /// The records of a `send_many` as bytes; `None` if the topic's encoders are not made yet. `partition_of` is called
+    /// with key and value, where Python chooses the partition.
+    #[pyo3(signature = (topic, records, partition_of=None))]
+    fn _record_table(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        records: &Bound<'_, PyAny>,
+        partition_of: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<RecordTable>> {
+        self.shared.get()?.producer.acquire_permit().map_err(|error| to_py(py, error))?;
+        let encoders = match &self.encoders {
+            None => None,
+            Some(known) => match known.of(topic) {
+                None => return Ok(None),
+                found => found,
+            },
+        };
+        RecordTable::of(py, records, encoders.as_deref(), partition_of).map(Some)
     }
 
     /// `headers` are added to each row that has none of their names. `key` and `value` are the formats of rows whose

@@ -100,7 +100,7 @@ impl ShareConsumerCore {
         let Some(batch) = batch? else { return Ok(consumer.empty_batch().into()) };
         if let Err(raised) = py.check_signals() {
             // By the handler of a signal that came meanwhile. Nobody has seen the rows.
-            consumer.pass(batch.id, 0..batch.columns.record_batch.num_rows(), AcknowledgeType::Release);
+            consumer.decide_undecided(batch.id, 0..batch.columns.record_batch.num_rows(), AcknowledgeType::Release);
             return Err(raised);
         }
         Ok(Batch(batch, Some(Hold::Locks(Own::new(Arc::downgrade(consumer))))))
@@ -169,9 +169,9 @@ impl ShareConsumerCore {
     }
 
     /// Decides what becomes of those of these rows that are undecided.
-    fn pass_rows(&self, batch: &Bound<'_, Batch>, start: usize, stop: usize, decision: &str) -> PyResult<()> {
+    fn decide_undecided(&self, batch: &Bound<'_, Batch>, start: usize, stop: usize, decision: &str) -> PyResult<()> {
         let kind = if decision == "accept" { AcknowledgeType::Accept } else { AcknowledgeType::Release };
-        self.0.get()?.pass(batch.get().0.id, start..stop, kind);
+        self.0.get()?.decide_undecided(batch.get().0.id, start..stop, kind);
         Ok(())
     }
 

@@ -41,7 +41,7 @@ impl Core {
         });
         let answer = answered.unwrap_or_else(|error| Err(ApiError::new(error, error.name())))?;
         let after = self.share_group(partition, group_id).map(|group| group.initialized().clone());
-        self.initialize_shares(group_id, &before.unwrap_or_default(), &after.unwrap_or_default());
+        self.initialize_share_partitions(group_id, &before.unwrap_or_default(), &after.unwrap_or_default());
         Ok(answer)
     }
 
@@ -55,11 +55,11 @@ impl Core {
 
     /// Gives those partitions a state that have become part of a group. It is without a start offset: the first fetch
     /// decides on that.
-    fn initialize_shares(&mut self, group_id: &str, before: &InitializedTopics, after: &InitializedTopics) {
+    fn initialize_share_partitions(&mut self, group_id: &str, before: &InitializedTopics, after: &InitializedTopics) {
         for (&topic, &(_, partitions)) in after {
             let known = before.get(&topic).map_or(0, |(_, partitions)| *partitions);
             for index in known..partitions {
-                if let Err(error) = self.initialize_share(group_id, topic, index, -1) {
+                if let Err(error) = self.initialize_share_partition(group_id, topic, index, -1) {
                     log::error!("share group {group_id} has no state of {topic}-{index}: {error}");
                 }
             }
@@ -88,9 +88,9 @@ impl Core {
             .collect();
         let before = self.share_group(partition, group_id).map(|group| group.initialized().clone());
         self.change_group(partition, group_id, |_, slot, effects| slot.add_share_state(named.clone(), effects))??;
-        self.initialize_shares(group_id, &before.unwrap_or_default(), &named);
+        self.initialize_share_partitions(group_id, &before.unwrap_or_default(), &named);
         for &(topic, index, offset) in offsets {
-            self.initialize_share(group_id, topic, index, offset)?;
+            self.initialize_share_partition(group_id, topic, index, offset)?;
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Core {
         let partition = self.group_partition(node, group_id)?;
         let gone =
             self.change_group(partition, group_id, |_, slot, effects| slot.remove_share_state(topics, effects))??;
-        self.delete_shares(group_id, &gone);
+        self.delete_share_partitions(group_id, &gone);
         Ok(gone)
     }
 }

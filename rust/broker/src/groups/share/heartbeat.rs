@@ -10,7 +10,7 @@ use super::assignor::assign;
 use super::{InitializedTopics, ShareChange, ShareGroup, ShareMember};
 use crate::error::ApiError;
 use crate::groups::consumer::{HeartbeatAnswer, Image, JOIN_EPOCH, Partitions, metadata_hash};
-use crate::shares::ShareSettings;
+use crate::share::ShareSettings;
 
 /// The environment of a share group: the time, the topics and the settings.
 #[derive(Copy, Clone)]

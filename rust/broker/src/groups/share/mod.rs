@@ -3,7 +3,7 @@
 //! As in a consumer group, each change of members, their subscriptions or the topics they subscribe to bumps the epoch,
 //! for which the assignor computes a target. There is nothing to reconcile: a member takes its target at its next
 //! heartbeat, since several members may have the same partition. What the members do with records is not the group's
-//! but the partitions' ([`SharePartition`](crate::shares::SharePartition)).
+//! but the partitions' ([`SharePartition`](crate::share::SharePartition)).
 
 mod assignor;
 mod calls;

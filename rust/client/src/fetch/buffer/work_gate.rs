@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use monedula_engine::lanes::RowPermission;
+
 use super::lease::LeaseClock;
 
 /// Closed when a partition is released, lost, unassigned or sought: with the buffer of that time.
@@ -32,17 +34,6 @@ impl Drop for PartitionGate {
     fn drop(&mut self) {
         self.is_gone.store(true, Ordering::Release);
     }
-}
-
-/// Permission to begin a row of a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowPermission {
-    /// Now.
-    Now,
-    /// The lease is over: ask again.
-    Later,
-    /// The partition is not this consumer's any more, or was sought.
-    Never,
 }
 
 /// Asked before each row of a part. It takes no lock.

@@ -12,7 +12,7 @@ use crate::cluster::{Coordinated, NodeId, Partition};
 use crate::error::ApiError;
 use crate::fetching::Isolation;
 use crate::groups::InitializedTopics;
-use crate::shares::{
+use crate::share::{
     DeadLetter, OffsetReset, SessionKey, ShareKey, SharePartition, ShareSettings, Snapshot, read_snapshot,
     snapshot_record,
 };
@@ -41,13 +41,13 @@ impl Core {
     /// # Errors
     /// COORDINATOR_NOT_AVAILABLE without a leader of its partition of `__share_group_state`, UNKNOWN_SERVER_ERROR if
     /// the group has no state of it, and the errors of [`Core::share_leader`].
-    pub(crate) fn load_share(&mut self, node: NodeId, key: &ShareKey) -> Result<(), ApiError> {
+    pub(crate) fn load_share_partition(&mut self, node: NodeId, key: &ShareKey) -> Result<(), ApiError> {
         let (_, partition) = self.share_leader(node, key)?;
-        if self.shares.partition(key).is_some() {
+        if self.share_partitions.partition(key).is_some() {
             return Ok(());
         }
         self.share_state_partition(key)?;
-        let Some(snapshot) = self.shares.snapshot(key) else {
+        let Some(snapshot) = self.share_partitions.snapshot(key) else {
             // The group's coordinator has not initialized it, which Kafka does not expect.
             return Err(ErrorCode::UnknownServerError.into());
         };
@@ -56,7 +56,7 @@ impl Core {
             _ => snapshot.restored(),
         };
         share.log_starts_at(partition.log.start_offset());
-        self.shares.put(key, share);
+        self.share_partitions.put(key, share);
         Ok(())
     }
 
@@ -76,39 +76,43 @@ impl Core {
     ///
     /// # Errors
     /// Those of `change`, and records that cannot be stored; then nothing has changed.
-    pub(crate) fn change_share(
+    pub(crate) fn change_share_partition(
         &mut self,
         key: &ShareKey,
         anyway: bool,
         change: impl FnOnce(&mut SharePartition, &ShareSettings, i64) -> Result<Vec<DeadLetter>, ApiError>,
     ) -> Result<(), ApiError> {
-        let Some(before) = self.shares.partition(key).cloned() else { return Ok(()) };
+        let Some(before) = self.share_partitions.partition(key).cloned() else { return Ok(()) };
         let mut share = before.clone();
         let settings = self.share_settings(&key.group);
         let dead = change(&mut share, &settings, self.now_ms)?;
-        match self.store_share(key, (&before, &share)) {
+        match self.store_share_partition(key, (&before, &share)) {
             Err(error) if !anyway => return Err(error.into()),
             Err(error) => log::error!("the state of share group {} is not stored: {error}", key.group),
             Ok(()) => {}
         }
-        self.shares.put(key, share);
+        self.share_partitions.put(key, share);
         self.write_dead_letters(key, &dead, &settings);
         if let Some(topic) = self.topics.name_of(key.topic) {
             // What was freed may be acquired by others.
-            self.parked_shares.changed(&topic, key.partition);
+            self.parked_share_fetches.changed(&topic, key.partition);
         }
         Ok(())
     }
 
     /// Stores what has become of a share partition.
-    fn store_share(&mut self, key: &ShareKey, change: (&SharePartition, &SharePartition)) -> Result<(), ErrorCode> {
+    fn store_share_partition(
+        &mut self,
+        key: &ShareKey,
+        change: (&SharePartition, &SharePartition),
+    ) -> Result<(), ErrorCode> {
         let leader_epoch = self
             .topics
             .name_of(key.topic)
             .and_then(|topic| self.topics.partition(&topic, key.partition))
             .map_or(0, |partition| partition.leader_epoch);
         self.share_state_partition(key)?;
-        let last = self.shares.snapshot(key).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let last = self.share_partitions.snapshot(key).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let snapshot = last.followed_by(change, leader_epoch, self.now_ms);
         self.store_snapshot(key, Some(snapshot))
     }
@@ -119,16 +123,16 @@ impl Core {
             log::error!("the state of a share partition cannot be encoded: {error}");
             ErrorCode::UnknownServerError
         })?;
-        self.store(Coordinated::Shares, partition, &[record])?;
-        self.shares.set_snapshot(key.clone(), snapshot);
+        self.store(Coordinated::SharePartitions, partition, &[record])?;
+        self.share_partitions.set_snapshot(key.clone(), snapshot);
         Ok(())
     }
 
     /// The partition of `__share_group_state` that has a share partition.
     fn share_state_partition(&self, key: &ShareKey) -> Result<i32, ErrorCode> {
         let name = key.coordinator_key();
-        match self.coordinator(Coordinated::Shares, &name) {
-            Some(_) => Ok(self.coordinator_partition(Coordinated::Shares, &name)),
+        match self.coordinator(Coordinated::SharePartitions, &name) {
+            Some(_) => Ok(self.coordinator_partition(Coordinated::SharePartitions, &name)),
             None => Err(ErrorCode::CoordinatorNotAvailable),
         }
     }
@@ -137,32 +141,32 @@ impl Core {
     ///
     /// # Errors
     /// COORDINATOR_NOT_AVAILABLE.
-    pub(crate) fn initialize_share(
+    pub(crate) fn initialize_share_partition(
         &mut self,
         group: &str,
         topic: Uuid,
         partition: i32,
         start_offset: i64,
     ) -> Result<(), ErrorCode> {
-        self.ensure_internal_topic(Coordinated::Shares);
+        self.ensure_internal_topic(Coordinated::SharePartitions);
         let key = ShareKey { group: group.into(), topic, partition };
-        self.shares.drop_partition(&key);
-        let state_epoch = self.shares.snapshot(&key).map_or(0, |before| before.state_epoch + 1);
+        self.share_partitions.drop_partition(&key);
+        let state_epoch = self.share_partitions.snapshot(&key).map_or(0, |before| before.state_epoch + 1);
         self.store_snapshot(&key, Some(Snapshot::first(start_offset, state_epoch, self.now_ms)))
     }
 
     /// Deletes the state of topics of a share group.
-    pub(crate) fn delete_shares(&mut self, group: &str, topics: &InitializedTopics) {
+    pub(crate) fn delete_share_partitions(&mut self, group: &str, topics: &InitializedTopics) {
         for (&topic, &(_, partitions)) in topics {
             for partition in 0..partitions {
-                self.delete_share(&ShareKey { group: group.into(), topic, partition });
+                self.delete_share_partition(&ShareKey { group: group.into(), topic, partition });
             }
         }
     }
 
-    fn delete_share(&mut self, key: &ShareKey) {
-        self.shares.drop_partition(key);
-        if self.shares.snapshot(key).is_some()
+    fn delete_share_partition(&mut self, key: &ShareKey) {
+        self.share_partitions.drop_partition(key);
+        if self.share_partitions.snapshot(key).is_some()
             && let Err(error) = self.store_snapshot(key, None)
         {
             log::error!("the state of share group {} is not deleted: {error}", key.group);
@@ -171,23 +175,24 @@ impl Core {
 
     /// Handles the deletion of a topic: nothing of it is left in any share group.
     pub(super) fn share_topic_deleted(&mut self, topic: Uuid) {
-        self.shares.keys_of_topic(topic).iter().for_each(|key| self.delete_share(key));
+        self.share_partitions.keys_of_topic(topic).iter().for_each(|key| self.delete_share_partition(key));
     }
 
     /// Handles a new leader, or a new leader epoch, of a partition of `__share_group_state`: reads its snapshots back
     /// if it has one.
     pub(super) fn share_coordinator_changed(&mut self, partition: i32) {
-        let partitions = self.topics.get(Coordinated::Shares.topic()).map_or(1, |topic| topic.partitions.len());
+        let partitions =
+            self.topics.get(Coordinated::SharePartitions.topic()).map_or(1, |topic| topic.partitions.len());
         let of =
             |key: &ShareKey| crate::cluster::partition_of_key(&key.coordinator_key(), partitions as i32) == partition;
-        self.shares.forget_snapshots(of);
-        let found = self.topics.partition(Coordinated::Shares.topic(), partition);
+        self.share_partitions.forget_snapshots(of);
+        let found = self.topics.partition(Coordinated::SharePartitions.topic(), partition);
         if found.is_none_or(|found| found.leader.is_none()) {
             return;
         }
-        for record in self.topics.stored(Coordinated::Shares, partition) {
+        for record in self.topics.stored(Coordinated::SharePartitions, partition) {
             match read_snapshot(&record) {
-                Ok((key, snapshot)) => self.shares.set_snapshot(key, snapshot),
+                Ok((key, snapshot)) => self.share_partitions.set_snapshot(key, snapshot),
                 Err(error) => log::error!("a record of __share_group_state-{partition} is skipped: {error}"),
             }
         }
@@ -195,31 +200,35 @@ impl Core {
 
     /// Releases the records whose locks are over.
     pub(super) fn expire_share_locks(&mut self) {
-        while let Some(key) = self.shares.first_due(self.now_ms) {
+        while let Some(key) = self.share_partitions.first_due(self.now_ms) {
             // It cannot fail: the change takes effect anyway.
-            let _ = self.change_share(&key, true, |share, settings, now_ms| Ok(share.expire(settings.limits, now_ms)));
+            let _ = self.change_share_partition(&key, true, |share, settings, now_ms| {
+                Ok(share.expire(settings.limits, now_ms))
+            });
         }
     }
 
     /// Ends all locks of a group at once. Returns the number of records.
     pub(crate) fn expire_locks_of(&mut self, group: &str) -> i64 {
         let mut released = 0;
-        for key in self.shares.of_group(group) {
-            released += self.shares.partition(&key).map_or(0, SharePartition::acquired_count);
-            let _ = self.change_share(&key, true, |share, settings, _| Ok(share.expire(settings.limits, i64::MAX)));
+        for key in self.share_partitions.of_group(group) {
+            released += self.share_partitions.partition(&key).map_or(0, SharePartition::acquired_count);
+            let _ = self
+                .change_share_partition(&key, true, |share, settings, _| Ok(share.expire(settings.limits, i64::MAX)));
         }
         released
     }
 
     /// Releases the records of a session that has ended.
     pub(crate) fn release_session(&mut self, session: &SessionKey) {
-        let held = self.shares.of_group(&session.group).into_iter().filter(|key| {
+        let held = self.share_partitions.of_group(&session.group).into_iter().filter(|key| {
             self.share_leader(session.node, key).is_ok()
-                && self.shares.partition(key).is_some_and(|share| share.is_held_by(&session.member))
+                && self.share_partitions.partition(key).is_some_and(|share| share.is_held_by(&session.member))
         });
         for key in held.collect::<Vec<_>>() {
-            let _ =
-                self.change_share(&key, true, |share, settings, _| Ok(share.release(&session.member, settings.limits)));
+            let _ = self.change_share_partition(&key, true, |share, settings, _| {
+                Ok(share.release(&session.member, settings.limits))
+            });
         }
     }
 

@@ -1,68 +1,23 @@
-//! Share partitions (KIP-932): which member of a share group has which records of a partition.
-//!
-//! A [`SharePartition`] is the state of one partition for one group: a pure state machine of its leader, which is read
-//! back from its last [`Snapshot`] in `__share_group_state` when it is used first, and dropped when the leader changes.
-//! A [`ShareSessions`] remembers the partitions that a member fetches. The groups themselves, their members and
-//! assignments, are in [`groups`](crate::groups).
-
-mod acknowledgement;
-mod acquisition;
-mod dead_letter;
-mod fetch;
-mod limits;
-mod partition;
-mod run;
-mod sessions;
-mod settings;
-mod snapshot;
-mod state_batch;
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
-mod tests;
+//! The share partitions of the cluster, and the end of their locks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use monedula_protocol::types::Uuid;
 
-pub(crate) use acknowledgement::Acknowledgement;
-pub(crate) use acquisition::{Acquired, Acquisition};
-pub(crate) use dead_letter::{DeadLetter, DeathCause};
-pub(crate) use fetch::{ShareFetch, ShareFetched, ShareWanted};
-pub(crate) use limits::ShareLimits;
-pub(crate) use partition::SharePartition;
-pub(crate) use sessions::{FINAL_EPOCH, INITIAL_EPOCH, SessionKey, SessionTopics, ShareSessions};
-pub(crate) use settings::{OffsetReset, ShareSettings};
-pub(crate) use snapshot::{Snapshot, read_snapshot, snapshot_record};
-
-/// A partition for a share group.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ShareKey {
-    pub(crate) group: Arc<str>,
-    pub(crate) topic: Uuid,
-    pub(crate) partition: i32,
-}
-
-impl ShareKey {
-    /// The key by which Kafka chooses the partition of `__share_group_state`.
-    pub(crate) fn coordinator_key(&self) -> String {
-        format!("{}:{}:{}", self.group, self.topic, self.partition)
-    }
-}
+use super::{ShareKey, SharePartition, Snapshot};
 
 /// All share partitions of the cluster.
 #[derive(Debug, Default)]
-pub(crate) struct Shares {
+pub(crate) struct SharePartitions {
     /// The last snapshots, as the leaders of the partitions of `__share_group_state` keep them.
     snapshots: BTreeMap<ShareKey, Snapshot>,
     /// The share partitions in use, as the leaders of the partitions keep them.
     partitions: BTreeMap<ShareKey, SharePartition>,
     /// The times at which locks of share partitions are over.
     due: BTreeSet<(i64, ShareKey)>,
-    pub(crate) sessions: ShareSessions,
 }
 
-impl Shares {
+impl SharePartitions {
     /// The time at which the first lock is over.
     pub(crate) fn next_due_ms(&self) -> Option<i64> {
         self.due.first().map(|(due_ms, _)| *due_ms)

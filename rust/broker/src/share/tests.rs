@@ -8,7 +8,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::acknowledgement::{AcknowledgeType, Acknowledgement};
 use super::acquisition::{Acquired, Acquisition};
-use super::dead_letter::{DeadLetter, DeathCause};
+use super::dead_letter::{DeadLetter, DeadLetterCause};
 use super::limits::ShareLimits;
 use super::partition::SharePartition;
 use super::state_batch::StateBatch;
@@ -155,8 +155,8 @@ fn fewer_are_delivered_at_once_as_the_limit_comes_near_and_the_last_time_each_al
     assert_eq!(ranges(&partition.acquire(&wanted("a", 100), &tens(0, 40), LIMITS, 0)), [(0, 0, 5)]);
     assert_eq!(ranges(&partition.acquire(&wanted("a", 100), &tens(0, 40), LIMITS, 0)), [(1, 1, 5)]);
     let letter = |offset, cause| DeadLetter { first: offset, last: offset, delivery_count: 5, cause };
-    assert_eq!(acknowledge(&mut partition, "a", &[(0, 0, &[3])], 0), Ok(vec![letter(0, DeathCause::Rejected)]));
-    assert_eq!(partition.release("a", LIMITS), [letter(1, DeathCause::DeliveredTooOften)]);
+    assert_eq!(acknowledge(&mut partition, "a", &[(0, 0, &[3])], 0), Ok(vec![letter(0, DeadLetterCause::Rejected)]));
+    assert_eq!(partition.release("a", LIMITS), [letter(1, DeadLetterCause::DeliveredTooOften)]);
     assert_eq!(partition.start_offset(), 2);
 }
 

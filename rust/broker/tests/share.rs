@@ -112,6 +112,24 @@ impl Member {
         ErrorCode::from_code(answer.responses[0].partitions[0].error_code)
     }
 
+    /// Fetches with acknowledgements of the first offsets, one for each.
+    fn fetch_acknowledging(&self, world: &mut World, epoch: i32, types: Vec<i8>) -> ShareFetchResponse<'static> {
+        let last_offset = types.len() as i64 - 1;
+        let batch = AcknowledgementBatch { last_offset, acknowledge_types: types, ..Default::default() };
+        let partition = FetchPartition { acknowledgement_batches: vec![batch], ..Default::default() };
+        let topic = FetchTopic { topic_id: self.topic, partitions: vec![partition], ..Default::default() };
+        let request = ShareFetchRequest {
+            group_id: Some(GROUP),
+            member_id: Some(self.id),
+            share_session_epoch: epoch,
+            max_records: 10,
+            batch_size: 10,
+            topics: vec![topic],
+            ..Default::default()
+        };
+        world.call_on(self.connection, &request, 2)
+    }
+
     /// Begins again with a session on another node.
     fn move_to(&mut self, world: &mut World, node: i32) {
         (self.node, self.session) = (node, 0);
@@ -272,7 +290,7 @@ fn nothing_is_acknowledged_that_cannot_be_stored() {
 
 #[test]
 fn groups_and_what_they_acknowledged_survive_a_restart() {
-    let directory = std::env::temp_dir().join(format!("monedula-shares-{}", std::process::id()));
+    let directory = std::env::temp_dir().join(format!("monedula-share-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&directory);
     let settings = || Settings { data_dir: Some(directory.clone()), ..Settings::default() };
     let mut first = world(settings(), 3);
@@ -302,6 +320,27 @@ fn a_member_that_is_silent_is_removed() {
     let request =
         ShareGroupHeartbeatRequest { group_id: GROUP, member_id: "a", member_epoch: epoch, ..Default::default() };
     assert_eq!(world.call(1, &request, 1).error_code, ErrorCode::UnknownMemberId.code());
+}
+
+#[test]
+fn a_lock_lasts_as_long_as_the_broker_or_the_group_says() {
+    let mut settings = Settings::default();
+    for which in ["", "min."] {
+        settings.set(&format!("group.share.{which}record.lock.duration.ms"), "1000").unwrap();
+    }
+    let mut world = world(settings, 3);
+    let mut member = Member::new(&mut world, "a", 1);
+    member.join(&mut world);
+    assert_eq!(member.fetch(&mut world), counted(0..3, 1));
+    world.advance(999);
+    assert_eq!(member.fetch(&mut world), []);
+    world.advance(1);
+    configure(&mut world, "share.record.lock.duration.ms", "2000");
+    assert_eq!(member.fetch(&mut world), counted(0..3, 2));
+    world.advance(1999);
+    assert_eq!(member.fetch(&mut world), []);
+    world.advance(1);
+    assert_eq!(member.fetch(&mut world), counted(0..3, 3));
 }
 
 #[test]
@@ -354,21 +393,28 @@ fn acknowledgements_ride_on_a_fetch() {
     let mut member = Member::new(&mut world, "a", 1);
     member.join(&mut world);
     assert_eq!(member.fetch(&mut world), counted(0..2, 1));
-    let batch = AcknowledgementBatch { last_offset: 1, acknowledge_types: vec![ACCEPT, RELEASE], ..Default::default() };
-    let partition = FetchPartition { acknowledgement_batches: vec![batch], ..Default::default() };
-    let topic = FetchTopic { topic_id: member.topic, partitions: vec![partition], ..Default::default() };
-    let request = ShareFetchRequest {
-        group_id: Some(GROUP),
-        member_id: Some("a"),
-        share_session_epoch: 1,
-        max_records: 10,
-        batch_size: 10,
-        topics: vec![topic],
-        ..Default::default()
-    };
-    let answer = world.call_on(member.connection, &request, 2);
+    let answer = member.fetch_acknowledging(&mut world, 1, vec![ACCEPT, RELEASE]);
     assert_eq!((only(&answer).acknowledge_error_code, acquired(&answer)), (0, vec![(1, 2)]));
     assert_eq!(answer.acquisition_lock_timeout_ms, 30_000);
+}
+
+// librdkafka#5393: the session was dropped before acknowledgements with epoch 0 were refused. kafka#16955: the last epoch
+// released nothing.
+#[test]
+fn the_last_epoch_releases_records_and_the_first_does_not() {
+    let mut world = world(Settings::default(), 3);
+    let (mut a, mut b) = (Member::new(&mut world, "a", 1), Member::new(&mut world, "b", 1));
+    a.join(&mut world);
+    assert_eq!(a.fetch(&mut world), counted(0..3, 1));
+    let answer = a.fetch_acknowledging(&mut world, 0, vec![ACCEPT]);
+    assert_eq!(answer.error_code, ErrorCode::InvalidRequest.code());
+    assert_eq!(a.acknowledge(&mut world, (0, 0), ACCEPT), ErrorCode::None);
+    a.session = 0;
+    assert_eq!(a.fetch(&mut world), []);
+    assert_eq!(b.fetch(&mut world), []);
+    let answer = a.fetch_acknowledging(&mut world, -1, vec![ACCEPT, ACCEPT]);
+    assert_eq!((only(&answer).acknowledge_error_code, acquired(&answer)), (0, vec![]));
+    assert_eq!(b.fetch(&mut world), counted(2..3, 2));
 }
 
 #[test]

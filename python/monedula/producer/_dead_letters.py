@@ -3,17 +3,19 @@
 The headers have the names of share groups' dead letters (KIP-1191), which Kafka's broker writes.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from monedula._monedula import Record, SendFuture
 from monedula._process.signals import is_of_signal_handler
 from monedula.config import RawSettings, config_keys
 from monedula.errors import ArgumentError
 from monedula.producer._send_queue import SendArguments
-from monedula.producer.aio import AsyncProducer
-from monedula.producer.sync import Producer
 
-LetterProducer = Producer | AsyncProducer
+if TYPE_CHECKING:
+    from monedula.producer.aio import AsyncProducer
+    from monedula.producer.sync import Producer
+
+LetterProducer: TypeAlias = "Producer | AsyncProducer"
 """Producer of dead letters, of the same kind (synchronous or not) as the consumer."""
 
 PREFIX = "__dlq.errors."

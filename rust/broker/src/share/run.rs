@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::dead_letter::{DeadLetter, DeathCause};
+use super::dead_letter::{DeadLetter, DeadLetterCause};
 use super::limits::ShareLimits;
 
 /// The state of a record for a share group, as the partition's leader sees it.
@@ -69,13 +69,13 @@ impl Run {
     /// Makes the records available again, or archives them after their last delivery.
     pub(super) fn release(&mut self, first: i64, limits: ShareLimits, dead: &mut Vec<DeadLetter>) {
         match self.delivery_count >= limits.delivery_count {
-            true => self.die(first, DeathCause::DeliveredTooOften, dead),
+            true => self.archive(first, DeadLetterCause::DeliveredTooOften, dead),
             false => self.state = RecordState::Available,
         }
     }
 
     /// Archives the records as dead letters.
-    pub(super) fn die(&mut self, first: i64, cause: DeathCause, dead: &mut Vec<DeadLetter>) {
+    pub(super) fn archive(&mut self, first: i64, cause: DeadLetterCause, dead: &mut Vec<DeadLetter>) {
         self.state = RecordState::Archived;
         dead.push(DeadLetter { first, last: self.last, delivery_count: self.delivery_count, cause });
     }

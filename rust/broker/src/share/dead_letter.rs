@@ -2,7 +2,7 @@
 
 /// Why a record is a dead letter.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum DeathCause {
+pub(crate) enum DeadLetterCause {
     Rejected,
     /// It was delivered as often as the group allows.
     DeliveredTooOften,
@@ -15,5 +15,5 @@ pub(crate) struct DeadLetter {
     /// The last offset, inclusive.
     pub(crate) last: i64,
     pub(crate) delivery_count: i16,
-    pub(crate) cause: DeathCause,
+    pub(crate) cause: DeadLetterCause,
 }

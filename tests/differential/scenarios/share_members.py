@@ -15,7 +15,7 @@ UNKNOWN_ID = "u-BKqQ0ARxOYmLxGzsIqPw"
 Acknowledged = Sequence[tuple[int, int, list[int]]]
 
 
-class Sharer:
+class ShareMember:
     """A client that is a member of a share group, or wants to be."""
 
     def __init__(self, script: Script, group: str, name: str, *topics: str, version: int = 2) -> None:
@@ -222,12 +222,12 @@ def filled(script: Script, batches: int = 3, partitions: int = 1, stem: str = "t
     return topic, script.topic_id(topic)
 
 
-def sharing(script: Script, batches: int = 3, version: int = 2, **configs: Any) -> tuple[Sharer, str, str]:
+def sharing(script: Script, batches: int = 3, version: int = 2, **configs: Any) -> tuple[ShareMember, str, str]:
     """A member of a group with a topic of one partition; the topic's name and id."""
     topic, topic_id = filled(script, batches)
     group = script.name("group")
     configured(script, group, **configs)
-    member = Sharer(script, group, "a", topic, version=version)
+    member = ShareMember(script, group, "a", topic, version=version)
     member.join(1)
     return member, topic, topic_id
 

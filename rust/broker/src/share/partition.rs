@@ -17,7 +17,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::acknowledgement::{AcknowledgeType, Acknowledgement};
 use super::acquisition::{Acquired, Acquisition};
-use super::dead_letter::{DeadLetter, DeathCause};
+use super::dead_letter::{DeadLetter, DeadLetterCause};
 use super::limits::ShareLimits;
 use super::run::{RecordState, Run};
 use super::state_batch::StateBatch;
@@ -269,7 +269,7 @@ impl SharePartition {
                 (AcknowledgeType::Accept, state) => *state = RecordState::Acknowledged,
                 (AcknowledgeType::Gap, state) => *state = RecordState::Archived,
                 (AcknowledgeType::Release | AcknowledgeType::Renew, _) => run.release(first, limits, &mut dead),
-                (AcknowledgeType::Reject, _) => run.die(first, DeathCause::Rejected, &mut dead),
+                (AcknowledgeType::Reject, _) => run.archive(first, DeadLetterCause::Rejected, &mut dead),
             });
         }
         self.settle();

@@ -5,7 +5,7 @@ from typing import Any
 from tests.differential.batches import batch
 from tests.differential.registry import scenario
 from tests.differential.scenarios.produce import LATEST, Producer
-from tests.differential.scenarios.sharers import (
+from tests.differential.scenarios.share_members import (
     ACCEPT,
     GAP,
     MEBIBYTE,
@@ -13,14 +13,15 @@ from tests.differential.scenarios.sharers import (
     RELEASE,
     RENEW,
     UNKNOWN_ID,
-    Sharer,
+    ShareMember,
     configured,
     filled,
     offsets,
     seen,
     sharing,
 )
-from tests.differential.script import SETTLING, Answer, Script
+from tests.differential.scenarios.transactions import TV2, Transactional
+from tests.differential.script import Answer, Script
 
 FETCH = (1, 2)
 
@@ -70,7 +71,7 @@ def ranges_are_of_the_wished_size(script: Script) -> None:
 @scenario("ShareAcknowledge", FETCH)
 def refuses_acknowledgements(script: Script, version: int) -> None:
     member, name, topic = sharing(script, version=version)
-    other = Sharer(script, member.group, "b", name, version=version)
+    other = ShareMember(script, member.group, "b", name, version=version)
     other.join()
     member.take("takes two batches", topic=topic, max_records=3)
     other.take("takes the third", topic=topic)
@@ -168,7 +169,7 @@ def refuses_fetches(script: Script) -> None:
 @scenario("ShareFetch")
 def a_connection_that_ends_releases(script: Script) -> None:
     member, name, topic = sharing(script)
-    other = Sharer(script, member.group, "b", name)
+    other = ShareMember(script, member.group, "b", name)
     other.join()
     member.take("takes all", topic=topic)
     other.fetch("gets nothing", topic=topic)
@@ -196,7 +197,7 @@ def throttles_deliveries(script: Script) -> None:
     producer.produce("eight", batch(*(("k", str(number)) for number in range(8))))
     group = script.name("group")
     configured(script, group)
-    member = Sharer(script, group, "a", topic)
+    member = ShareMember(script, group, "a", topic)
     member.join(1)
     topic_id = script.topic_id(topic)
     member.take("delivery 1", topic=topic_id)
@@ -238,7 +239,7 @@ def may_not_renew(script: Script) -> None:
 @scenario("ShareFetch")
 def locks_end(script: Script) -> None:
     member, name, topic = sharing(script, share_record_lock_duration_ms=1000)
-    other = Sharer(script, member.group, "b", name)
+    other = ShareMember(script, member.group, "b", name)
     other.join()
     member.take("takes all", topic=topic)
     other.take("gets them when the locks are over", topic=topic)
@@ -265,7 +266,7 @@ def begins_with_the_latest(script: Script) -> None:
     topic, topic_id = filled(script)
     group = script.name("group")
     configured(script, group, share_auto_offset_reset="latest")
-    member = Sharer(script, group, "a", topic)
+    member = ShareMember(script, group, "a", topic)
     member.join(1)
 
     def opened() -> bool | None:
@@ -284,27 +285,17 @@ def begins_with_the_latest(script: Script) -> None:
 @scenario("ShareFetch")
 def leaves_out_what_was_aborted(script: Script) -> None:
     topic = script.topic()
-    begun = script.admin.ask(
-        "InitProducerId", 4, {"transactionalId": script.name("transaction"), "transactionTimeoutMs": 60_000}
-    )
-    producer_id, epoch = begun["producerId"], begun["producerEpoch"]
-    producer = Producer(script, topic, LATEST)
-    transaction = {"transactionalId": script.name("transaction"), "producerId": producer_id, "producerEpoch": epoch}
-    producer.produce("before", batch(("k", "plain")))
+    Producer(script, topic, LATEST).produce("before", batch(("k", "plain")))
+    producer = Transactional(script, "producer", TV2, topic)
+    producer.init()
     for number, committed in ((0, False), (1, True)):
-        added = {"v3AndBelowTransactionalId": transaction["transactionalId"]}
-        added |= {"v3AndBelowProducerId": producer_id, "v3AndBelowProducerEpoch": epoch}
-        added |= {"v3AndBelowTopics": [{"name": topic, "partitions": [0]}]}
-        script.admin.ask("AddPartitionsToTxn", 3, added, retry_on=(*SETTLING, 51))
-        records = batch(
-            ("k", f"in {number}"), producer_id=producer_id, producer_epoch=epoch, sequence=number, transactional=True
-        )
-        producer.produce(f"in {number}", records, transactionalId=transaction["transactionalId"])
-        script.admin.ask("EndTxn", 3, {**transaction, "committed": committed}, retry_on=(*SETTLING, 51))
+        producer.send(f"in {number}")
+        producer.end(committed)
+        producer.completed()
     for level in ("read_committed", "read_uncommitted"):
         group = script.name(level)
         configured(script, group, share_isolation_level=level)
-        member = Sharer(script, group, "a", topic)
+        member = ShareMember(script, group, "a", topic)
         member.join(1)
         member.take_all(level, 3 if level == "read_committed" else 5, topic=script.topic_id(topic))
         offsets(script, group, level)
@@ -326,7 +317,7 @@ def writes_dead_letters(script: Script) -> None:
         topic, topic_id = filled(script, stem=f"copied-{copied}".lower())
         group = script.name(f"copied-{copied}".lower())
         configured(script, group, errors_deadletterqueue_copy_record_enable=copied, **configs)
-        member = Sharer(script, group, "a", topic)
+        member = ShareMember(script, group, "a", topic)
         member.join(1)
         member.take("first", topic=topic_id)
         member.acknowledge("decides", topic_id, [(0, 3, [ACCEPT, REJECT, RELEASE, GAP]), (4, 5, [ACCEPT])])
