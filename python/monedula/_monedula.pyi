@@ -46,6 +46,7 @@ __all__ = [
     "Schema",
     "Secret",
     "SendFuture",
+    "ShareConsumerCore",
     "Span",
     "Table",
     "TransactionCore",

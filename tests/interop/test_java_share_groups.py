@@ -91,7 +91,8 @@ def test_members_divide_the_records_and_not_the_partitions(
     from_the_beginning(server, group)
     consumers = [share(group, topic, 10_000) for _ in range(3)]
     eventually("three members", lambda: "Stable" in state(server, group) and " 3" in state(server, group))
-    filled(server, topic, [f"value{number}" for number in range(300)])
+    # Into both partitions: one of which nothing was acknowledged has no lag, as the tool tells it.
+    helper.produce(topic, [{"value": f"value{number}", "partition": number % 2} for number in range(300)])
     eventually("all 300", lambda: len({value for value, *_ in records(*consumers)}) == 300)
     assert all(deliveries == 1 for _, deliveries, _ in records(*consumers))
     eventually("no lag", lambda: sum(lags(server, group, topic).values()) == 0)

@@ -86,13 +86,11 @@ pub enum ClientError {
     /// An error of a bounded read. Its advice differs from a consumer's, since the user has no consumer to seek with.
     #[error("{}", told_of_read(.0))]
     Read(Box<Self>),
-    /// Records of a share group that cannot be decoded. They are not left locked.
-    #[error("{}", with_hint(error.to_string(), self.hint()))]
+    /// A [`Self::Decode`] of records of a share group, which are not left locked.
+    #[error("{}", told_of_share(error, *is_rejected))]
     ShareDecode {
-        /// The partition.
-        partition: TopicPartition,
-        /// The fault.
-        error: WalkError,
+        /// The error.
+        error: Box<Self>,
         /// True if the records were rejected, false if they were released.
         is_rejected: bool,
     },
@@ -276,8 +274,8 @@ impl ClientError {
     pub fn partition(&self) -> Option<&TopicPartition> {
         match self {
             Self::Partition(fault) => Some(fault.partition()),
-            Self::Decode { partition, .. } | Self::ShareDecode { partition, .. } => Some(partition),
-            Self::Read(error) => error.partition(),
+            Self::Decode { partition, .. } => Some(partition),
+            Self::Read(error) | Self::ShareDecode { error, .. } => error.partition(),
             _ => None,
         }
     }
@@ -289,13 +287,7 @@ impl ClientError {
             Self::Partition(fault) => fault.hint(),
             Self::Decode { error, .. } => decode_hint(error, MODES_OF_CONSUMER, Some(advice(error).to_owned())),
             Self::Read(error) => hint_of_read(error),
-            Self::ShareDecode { error, is_rejected, .. } => {
-                let what = match is_rejected {
-                    true => "It was damaged at an earlier delivery too, and is rejected",
-                    false => "It is released, to be delivered again, until share.delivery.count.limit is reached",
-                };
-                decode_hint(error, MODES, Some(what.to_owned()))
-            }
+            Self::ShareDecode { error, is_rejected } => hint_of_share(error, *is_rejected),
             Self::AnswerTooLarge { api, .. } => {
                 let advice = too_large_advice(api).replace(", or seek past the batch", "`, or seek past the batch`");
                 Some(format!("raise receive.message.max.bytes{advice}"))
@@ -509,6 +501,22 @@ fn hint_of_read(error: &ClientError) -> Option<String> {
 }
 
 /// The message of an error of a bounded read.
+fn hint_of_share(error: &ClientError, is_rejected: bool) -> Option<String> {
+    let ClientError::Decode { error, .. } = error else { return error.hint() };
+    let what = match is_rejected {
+        true => "It was damaged at an earlier delivery too, and is rejected",
+        false => "It is released, to be delivered again, until share.delivery.count.limit is reached",
+    };
+    decode_hint(error, MODES, Some(what.to_owned()))
+}
+
+fn told_of_share(error: &ClientError, is_rejected: bool) -> String {
+    match error {
+        ClientError::Decode { error: fault, .. } => with_hint(fault.to_string(), hint_of_share(error, is_rejected)),
+        error => error.to_string(),
+    }
+}
+
 fn told_of_read(error: &ClientError) -> String {
     let hint = hint_of_read(error);
     match error {

@@ -27,8 +27,16 @@ pub(crate) fn to_py(py: Python<'_>, error: ClientError) -> PyErr {
     build(py, &error).unwrap_or_else(|failure| failure)
 }
 
+/// The error itself, without whose it is.
+fn plain(error: &ClientError) -> &ClientError {
+    match error {
+        ClientError::Read(error) | ClientError::ShareDecode { error, .. } => error,
+        error => error,
+    }
+}
+
 fn is_closed(error: &ClientError) -> bool {
-    let error = if let ClientError::Read(error) = error { error } else { error };
+    let error = plain(error);
     matches!(error, ClientError::Closed | ClientError::AdminClosed | ClientError::ProducerClosed)
 }
 
@@ -37,7 +45,7 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
     if let Some(hint) = error.hint() {
         details.set_item("hint", hint)?;
     }
-    let error = if let ClientError::Read(error) = error { error } else { error };
+    let error = plain(error);
     if let ClientError::Partition(fault) = error {
         let partition = fault.partition();
         details.set_item("topic", &*partition.topic)?;
@@ -52,7 +60,7 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
         }
     }
     match error {
-        ClientError::Decode { partition, error } | ClientError::ShareDecode { partition, error, .. } => {
+        ClientError::Decode { partition, error } => {
             details.set_item("topic", &*partition.topic)?;
             details.set_item("partition", partition.partition)?;
             details.set_item("offset", error.offset)?;
@@ -250,7 +258,7 @@ fn class_of(error: &ClientError) -> &'static str {
             TransactionError::TimedOut { .. } => "KafkaTimeoutError",
             _ => "TransactionError",
         },
-        ClientError::Decode { error, .. } | ClientError::ShareDecode { error, .. } => match error.kind {
+        ClientError::Decode { error, .. } => match error.kind {
             WalkErrorKind::BadValue { .. } => "DecodeError",
             WalkErrorKind::Unavailable { .. } => "SchemaRegistryError",
             _ => "CorruptRecordError",

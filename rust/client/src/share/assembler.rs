@@ -156,7 +156,8 @@ impl Assembler {
         let is_value = matches!(error.kind, WalkErrorKind::BadValue { .. });
         if let WalkErrorKind::Unavailable { .. } = error.kind {
             // The same records are tried again by the next call.
-            buffer.state().errors.push_back(ClientError::Decode { partition: rows.part.partition.clone(), error });
+            let partition = rows.part.partition.clone();
+            buffer.state().errors.push_back(ClientError::Decode { partition, error });
             return false;
         }
         let next_offset = error.next_offset.unwrap_or(i64::MAX);
@@ -167,7 +168,8 @@ impl Assembler {
         let mut state = buffer.state();
         let ticket = state.held.new_ticket();
         undelivered.push((rows.acknowledgement(ticket, offsets.into_iter(), kind), None));
-        state.errors.push_back(ClientError::ShareDecode { partition: rows.part.partition.clone(), error, is_rejected });
+        let error = Box::new(ClientError::Decode { partition: rows.part.partition.clone(), error });
+        state.errors.push_back(ClientError::ShareDecode { error, is_rejected });
         false
     }
 
@@ -186,8 +188,7 @@ impl Assembler {
         // The process may have stood still while the batch was built.
         let now = buffer.now();
         let mut state = buffer.state();
-        let (mut held, mut counts, mut kept): (Vec<HeldPart>, Vec<(i16, usize)>, Vec<Range<usize>>) =
-            Default::default();
+        let (mut held, mut counts, mut kept) = (Vec::new(), Vec::new(), Vec::<Range<usize>>::new());
         let mut next_row = 0;
         for WalkedPart { mut part, walks } in parts {
             if part.deadline <= now || is_lost(&state, &part) {

@@ -257,12 +257,6 @@ impl ShareSessions {
         asking.filter(|at| !at.is_zero()).chain(self.closing.filter(|_| !self.is_closed)).min()
     }
 
-    /// The sessions that are open, and whether a request is in flight in each.
-    pub fn open_sessions(&self) -> impl Iterator<Item = (i32, bool)> {
-        let open = self.nodes.iter().filter(|(_, session)| session.is_open());
-        open.map(|(node, session)| (*node, session.in_flight.is_some()))
-    }
-
     /// The partitions to ask each leader for.
     fn wanted(&self, now: Now) -> BTreeMap<i32, Partitions> {
         let mut wanted: BTreeMap<i32, Partitions> = BTreeMap::new();

@@ -268,6 +268,9 @@ pub(crate) fn identity(call: &Call) -> (&str, i32) {
         Call::SyncGroup { member_id, generation, .. }
         | Call::Heartbeat { member_id, generation, .. }
         | Call::OffsetCommit { member_id, generation_or_epoch: generation, .. } => (member_id, *generation),
-        Call::ConsumerGroupHeartbeat(_) | Call::FindCoordinator { .. } | Call::OffsetFetch { .. } => ("", -1),
+        Call::ConsumerGroupHeartbeat(_)
+        | Call::ShareGroupHeartbeat(_)
+        | Call::FindCoordinator { .. }
+        | Call::OffsetFetch { .. } => ("", -1),
     }
 }

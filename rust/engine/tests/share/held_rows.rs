@@ -38,6 +38,10 @@ fn ranges(taken: &[(Acknowledgement, Option<AcknowledgeError>)]) -> Vec<Acknowle
     taken.iter().flat_map(|(taken, _)| taken.ranges.clone()).collect()
 }
 
+fn one(rows: Range<usize>) -> [Range<usize>; 1] {
+    [rows]
+}
+
 fn decide(held: &mut HeldRows, id: u64, rows: &[Range<usize>], kind: AcknowledgeType) {
     assert_eq!(held.decide(id, rows, kind), Decided::Taken);
 }
@@ -46,26 +50,26 @@ fn decide(held: &mut HeldRows, id: u64, rows: &[Range<usize>], kind: Acknowledge
 fn decisions_become_ranges_of_offsets_and_are_taken_once() {
     let (mut held, id) = ten();
     decide(&mut held, id, &[0..3, 5..6], Accept);
-    decide(&mut held, id, &[3..5], Release);
+    decide(&mut held, id, &one(3..5), Release);
     let taken = held.take_decided(None, BEGIN);
     assert_eq!(ranges(&taken), [range(100, 102, Accept), range(103, 104, Release), range(105, 105, Accept)]);
     assert!(held.take_decided(None, BEGIN).is_empty());
     assert_eq!(held.undecided(), 4);
-    decide(&mut held, id, &[6..10], Reject);
+    decide(&mut held, id, &one(6..10), Reject);
     assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(106, 109, Reject)]);
-    assert_eq!(held.decide(id, &[0..1], Accept), Decided::Unknown, "all was decided and told");
+    assert_eq!(held.decide(id, &one(0..1), Accept), Decided::Unknown, "all was decided and told");
 }
 
 #[test]
 fn the_first_decision_counts_and_another_changes_nothing_at_all() {
     let (mut held, id) = ten();
-    decide(&mut held, id, &[4..5], Release);
-    decide(&mut held, id, &[4..5], Release);
-    let conflict = held.decide(id, &[0..10], Accept);
+    decide(&mut held, id, &one(4..5), Release);
+    decide(&mut held, id, &one(4..5), Release);
+    let conflict = held.decide(id, &one(0..10), Accept);
     assert_eq!(conflict, Decided::Conflict { row: 4, before: Some(Release) });
     assert_eq!(held.undecided(), 9);
     held.take_decided(None, BEGIN);
-    assert_eq!(held.decide(id, &[4..5], Reject), Decided::Conflict { row: 4, before: None });
+    assert_eq!(held.decide(id, &one(4..5), Reject), Decided::Conflict { row: 4, before: None });
 }
 
 #[test]
@@ -85,7 +89,7 @@ fn offsets_without_a_record_are_acknowledged_with_the_first_decision_of_their_pa
     let mut first = part(0, &[(0, 10, 2), (2, 14, 1)]);
     first.gaps = vec![(12, 13)];
     let id = held.hand_out(7, vec![first, part(1, &[(3, 10, 1)])], BEGIN);
-    decide(&mut held, id, &[0..4], Accept);
+    decide(&mut held, id, &one(0..4), Accept);
     let taken = held.take_decided(None, BEGIN);
     assert_eq!(taken.len(), 2, "one for each partition");
     assert_eq!(taken[0].0.ranges, [range(10, 11, Accept), range(14, 14, Accept), range(12, 13, Gap)]);
@@ -120,7 +124,7 @@ fn locks_of_undecided_rows_are_renewed_at_three_fifths_of_their_time() {
 #[test]
 fn decisions_are_due_before_their_locks_end() {
     let (mut held, id) = ten();
-    decide(&mut held, id, &[0..10], Accept);
+    decide(&mut held, id, &one(0..10), Accept);
     assert_eq!(held.due(), Some(BEGIN + LOCK.mul_f64(0.6)));
     held.take_decided(None, BEGIN);
     assert_eq!(held.due(), None);
@@ -140,7 +144,7 @@ fn renewals_end_after_the_longest_time_in_hand() {
         renewals += 1;
     }
     assert_eq!((renewals, now), (2, BEGIN + LOCK.mul_f64(0.6) * 2));
-    assert_eq!(held.renew(id, &[0..1], now).len(), 1, "the user may go on");
+    assert_eq!(held.renew(id, &one(0..1), now).len(), 1, "the user may go on");
     let mut never = HeldRows::new(secs(0));
     never.hand_out(7, vec![part(0, &[(0, 100, 10)])], BEGIN);
     assert_eq!(never.due(), None);
@@ -152,7 +156,7 @@ fn a_renewal_that_was_refused_is_not_tried_again() {
     let due = BEGIN + LOCK.mul_f64(0.6);
     let ticket = held.due_renewals(due)[0].ticket;
     held.renewed(ticket, &Err(AcknowledgeError::LockLost));
-    assert!(held.due_renewals(due).is_empty() && held.renew(id, &[0..10], due).is_empty());
+    assert!(held.due_renewals(due).is_empty() && held.renew(id, &one(0..10), due).is_empty());
     assert_eq!(held.due(), None);
 }
 
@@ -160,7 +164,7 @@ fn a_renewal_that_was_refused_is_not_tried_again() {
 fn rows_that_were_acquired_together_are_renewed_together() {
     let mut held = HeldRows::new(LONGEST);
     let id = held.hand_out(7, vec![part(0, &[(0, 100, 5)]), part(1, &[(5, 0, 5)])], BEGIN);
-    let renewals = held.renew(id, &[2..3], BEGIN + secs(1));
+    let renewals = held.renew(id, &one(2..3), BEGIN + secs(1));
     assert_eq!(renewals.len(), 1);
     assert_eq!(renewals[0].ranges, [range(100, 104, Renew)], "they have one deadline");
     held.renewed(renewals[0].ticket, &Ok(BEGIN + secs(60)));
@@ -171,7 +175,7 @@ fn rows_that_were_acquired_together_are_renewed_together() {
 #[test]
 fn a_decision_whose_lock_is_over_is_not_sent() {
     let (mut held, id) = ten();
-    decide(&mut held, id, &[0..10], Accept);
+    decide(&mut held, id, &one(0..10), Accept);
     let taken = held.take_decided(None, BEGIN + LOCK);
     assert_eq!(taken[0].1, Some(AcknowledgeError::LockLost));
 }
@@ -191,7 +195,7 @@ fn nothing_is_renewed_of_a_session_that_ended() {
 #[test]
 fn undecided_rows_are_decided_without_changing_what_was_decided() {
     let (mut held, id) = ten();
-    decide(&mut held, id, &[1..2], Reject);
+    decide(&mut held, id, &one(1..2), Reject);
     held.decide_undecided(id, 0..3, Accept);
     let taken = held.take_decided(Some(id), BEGIN);
     assert_eq!(ranges(&taken), [range(100, 100, Accept), range(101, 101, Reject), range(102, 102, Accept)]);

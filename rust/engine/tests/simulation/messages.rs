@@ -65,7 +65,8 @@ impl Asked for Call {
             | Self::Heartbeat { member_id, instance_id, .. }
             | Self::LeaveGroup { member_id, instance_id, .. }
             | Self::OffsetCommit { member_id, instance_id, .. }
-            | Self::ConsumerGroupHeartbeat(HeartbeatCall { member_id, instance_id, .. }) => {
+            | Self::ConsumerGroupHeartbeat(HeartbeatCall { member_id, instance_id, .. })
+            | Self::ShareGroupHeartbeat(HeartbeatCall { member_id, instance_id, .. }) => {
                 Some((member_id, instance_id.as_deref()))
             }
             Self::FindCoordinator { .. } | Self::OffsetFetch { .. } => None,

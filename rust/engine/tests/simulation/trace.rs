@@ -28,7 +28,7 @@ pub(crate) fn brief(call: &Call) -> String {
             format!("Heartbeat {} generation {generation}", short(member_id))
         }
         Call::LeaveGroup { member_id, .. } => format!("LeaveGroup {}", short(member_id)),
-        Call::ConsumerGroupHeartbeat(heartbeat) => {
+        Call::ConsumerGroupHeartbeat(heartbeat) | Call::ShareGroupHeartbeat(heartbeat) => {
             let HeartbeatCall { member_id, epoch, topics, regex, owned, .. } = heartbeat;
             let owned = owned.as_ref().map(brief_partitions);
             format!("Heartbeat {} epoch {epoch} {topics:?} {regex:?} owns {owned:?}", short(member_id))

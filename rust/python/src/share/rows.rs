@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, downcast_integer_array};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, downcast_integer_array};
 use arrow_schema::DataType;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyInt, PySlice};
@@ -90,11 +90,16 @@ fn of_arrays(py: Python<'_>, arrays: &[ArrayRef], count: usize) -> PyResult<Vec<
     let mut numbers = Vec::new();
     for array in arrays {
         downcast_integer_array!(
-            array => numbers.extend(array.values().iter().map(|&number| i64::try_from(number).unwrap_or(i64::MAX))),
+            array => numbers.extend(widened(array)),
             other => return Err(wrong(format!("{EXPECTED}, and no values of type {other}")))
         );
     }
     of_numbers(py, &numbers, count)
+}
+
+/// The values of an array of integers. Those beyond 63 bits are no row either way.
+fn widened<T: ArrowPrimitiveType<Native: TryInto<i64>>>(array: &PrimitiveArray<T>) -> impl Iterator<Item = i64> {
+    array.values().iter().map(|&number| number.try_into().unwrap_or(i64::MAX))
 }
 
 /// Rows as ranges. They are in order, or in the reverse one.

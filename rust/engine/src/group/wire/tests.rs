@@ -136,7 +136,7 @@ fn what_is_sent_says_all_that_the_version_can() {
                     let given: Vec<_> = request.assignments.iter().map(|one| (one.member_id, one.assignment)).collect();
                     assert_eq!(given, [("me", &[5][..]), ("you", &[6, 7])]);
                 }
-                Call::ConsumerGroupHeartbeat(_) => panic!("of the other protocol"),
+                Call::ConsumerGroupHeartbeat(_) | Call::ShareGroupHeartbeat(_) => panic!("of the other protocols"),
                 Call::Heartbeat { .. } => {
                     let request: HeartbeatRequest<'_> = sent(&frame, version);
                     assert_eq!((request.group_id, request.member_id, request.generation_id), (GROUP_ID, "me", 7));
