@@ -99,7 +99,8 @@ class GroupMethods(AdminBase):
     ) -> Call[GroupOffsets]:
         """The committed offsets of a group, `None` for partitions without one; also as a table.
 
-        Of a share group, the offsets where its partitions start: the first one that is not done with.
+        Of a share group, the offsets where its partitions start: the first one that is not done with, as brokers have
+        stored it, which may be one acknowledgement behind.
 
         Args:
             group: the group id.
@@ -156,8 +157,9 @@ class GroupMethods(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Call[Results[TopicPartition, OffsetReset]]:
-        """Move the committed offsets of a group without members, back or forward; of a share group as
-        `alter_group_offsets`.
+        """Move the committed offsets of a group without members, back or forward.
+
+        Those of a share group are as of `alter_group_offsets`.
 
         Args:
             group: the group id.

@@ -240,8 +240,8 @@ class PartitionLag:
     log_start_offset: int
     log_end_offset: int
     lag: int | None
-    """The number of offsets from `committed` to `log_end_offset`, in a share group without those that are done (from Kafka
-    4.2 on); `None` without a committed offset."""
+    """The number of offsets from `committed` to `log_end_offset`; in a share group without those that are done (from
+    Kafka 4.2 on). `None` without a committed offset."""
     member_id: str | None
     """The member that owns the partition; `None` if there is none, or several, as in a share group."""
     client_id: str | None

@@ -64,7 +64,8 @@ impl Admin {
             let started = Instant::now();
             let committed = context.base.coordinators.committed(group.clone(), partitions.clone(), timeout).await?;
             let left = timeout.saturating_sub(started.elapsed());
-            if committed.values().all(|found| matches!(found, Ok(None))) && context.is_share_group(&group, left).await? {
+            if committed.values().all(|found| matches!(found, Ok(None))) && context.is_share_group(&group, left).await?
+            {
                 return context.list_share_offsets(&group, partitions, timeout.saturating_sub(started.elapsed())).await;
             }
             let item = |(partition, found): (_, Result<_, Fault>)| (partition, found.map_err(ClientError::from));
@@ -212,7 +213,8 @@ impl Reset {
                 let at = CommitOffset { offset, leader_epoch: -1, metadata: String::new() };
                 Some((partition.clone(), at))
             });
-            let done = self.context.alter_group_offsets(self.group.clone(), is_share, moved.collect(), self.left()).await?;
+            let done =
+                self.context.alter_group_offsets(self.group.clone(), is_share, moved.collect(), self.left()).await?;
             for (partition, outcome) in done {
                 if let Err(error) = outcome {
                     outcomes.insert(partition, Err(error));

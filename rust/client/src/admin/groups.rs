@@ -237,7 +237,7 @@ impl ItemCall for DescribeGroups {
         answers.extend(of_type);
         let names: Vec<String> = unknown.iter().map(|(group, _)| group.clone()).collect();
         if !names.is_empty()
-            && let Some(described) = supported(describe_share_groups::<Self>(context, node, &names).await)?
+            && let Some(described) = supported(describe_share_groups(context, node, &names).await)?
         {
             let described = described.into_iter().filter(|each| !is_other(each)).collect::<Vec<_>>();
             unknown.retain(|(group, _)| described.iter().all(|(other, _)| other != group));

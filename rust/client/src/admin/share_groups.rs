@@ -19,8 +19,11 @@ use monedula_protocol::messages::describe_share_group_offsets::{
 use monedula_protocol::messages::share_group_describe::{self, ShareGroupDescribeRequest};
 
 use super::AdminContext;
-use super::call::{CallResult, ItemCall, Items, Recipient, Refusal, Subject, by_topic, read, refuse_all, refused_of};
+use super::call::{
+    Answers, CallResult, ItemCall, Items, Recipient, Refusal, Subject, by_topic, read, refuse_all, refused_of,
+};
 use super::groups::{GroupDescription, MemberDescription};
+use crate::coordinator::Failure;
 use crate::error::ClientError;
 use crate::net::network::NodeId;
 
@@ -137,14 +140,13 @@ impl ItemCall for DescribeShareGroups {
 }
 
 /// Asks the coordinator of these groups for those of them that are share groups.
-pub(super) async fn describe_share_groups<C>(context: &AdminContext, node: NodeId, groups: &[String]) -> CallResult<C>
-where
-    C: ItemCall<Key = String, Value = GroupDescription>,
-{
-    let build = |_| ShareGroupDescribeRequest {
-        group_ids: groups.iter().map(String::as_str).collect(),
-        ..Default::default()
-    };
+pub(super) async fn describe_share_groups(
+    context: &AdminContext,
+    node: NodeId,
+    groups: &[String],
+) -> Result<Answers<String, GroupDescription>, Failure> {
+    let build =
+        |_| ShareGroupDescribeRequest { group_ids: groups.iter().map(String::as_str).collect(), ..Default::default() };
     let (frame, version) = context.call(node, ShareGroupDescribeRequest::VERSIONS, build).await?;
     let response = read::<ShareGroupDescribeRequest<'_>>(&frame, version)?;
     let answers = response.groups.iter().map(|group| {
@@ -212,7 +214,10 @@ impl ItemCall for DescribeShareOffsets {
         let answers = response.groups.iter().map(|group| {
             let outcome = Refusal::check(group.error_code, group.error_message);
             let partitions = group.topics.iter().flat_map(|topic| {
-                topic.partitions.iter().map(|found| (TopicPartition::new(topic.topic_name, found.partition_index), found))
+                topic
+                    .partitions
+                    .iter()
+                    .map(|found| (TopicPartition::new(topic.topic_name, found.partition_index), found))
             });
             let offsets = partitions.map(|(partition, found)| {
                 let offset = offset_of(group.group_id, &partition, found);
