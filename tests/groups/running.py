@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, ClassVar
 
 import monedula
 import pytest
@@ -48,6 +48,9 @@ class Runner:
         value: what that producer encodes values as.
     """
 
+    classes: ClassVar[tuple[Any, Any]] = (monedula.Consumer, monedula.AsyncConsumer)
+    """The consumers, synchronous and for asyncio."""
+
     def __init__(
         self,
         kind: str,
@@ -62,7 +65,7 @@ class Runner:
         **run: Any,
     ) -> None:
         self._transaction, self._value = transaction, value
-        self.consumer: monedula.Consumer | monedula.AsyncConsumer | None = None
+        self.consumer: Any = None
         self.error: BaseException | None = None
         self.committed: dict[tuple[str, int], int] = {}
         self.metrics: dict[str, float] = {}
@@ -79,7 +82,7 @@ class Runner:
     def metric(self, name: str) -> float:
         """One of its metrics, now; 0 before it runs."""
         assert self.consumer is not None
-        return self.consumer.metrics().get(name, 0.0)
+        return float(self.consumer.metrics().get(name, 0.0))
 
     def wakeup(self) -> None:
         """Wake it up."""
@@ -112,7 +115,7 @@ class Runner:
             self._made.set()
 
     def _sync(self, topics: Any, handler: Handler, subscribe: Any, consumer: Any, run: Any) -> None:
-        with monedula.Consumer(self._settings, **consumer) as made:
+        with self.classes[0](self._settings, **consumer) as made:
             made.subscribe(topics, **subscribe)
             self.consumer = made
             self._made.set()
@@ -124,13 +127,14 @@ class Runner:
                         made.run(handler, transaction=producer, **run)
             finally:
                 self.metrics = made.metrics()
-            self.committed = {partition: at.offset for partition, at in made.committed().items() if at is not None}
+            if self.classes[0] is monedula.Consumer:
+                self.committed = {partition: at.offset for partition, at in made.committed().items() if at is not None}
 
     async def _async(self, topics: Any, handler: Handler, subscribe: Any, consumer: Any, run: Any) -> None:
         async def awaited(given: Any) -> object:
             return await asyncio.get_running_loop().run_in_executor(None, handler, given)
 
-        async def running(made: monedula.AsyncConsumer) -> None:
+        async def running(made: Any) -> None:
             if self._transaction is None:
                 await made.run(awaited, **run)
                 return
@@ -139,7 +143,7 @@ class Runner:
 
         self.loop = asyncio.get_running_loop()
         self.loop.set_default_executor(ThreadPoolExecutor(128))
-        async with monedula.AsyncConsumer(self._settings, **consumer) as made:
+        async with self.classes[1](self._settings, **consumer) as made:
             made.subscribe(topics, **subscribe)
             self.consumer = made
             self._task = asyncio.create_task(running(made))
@@ -148,5 +152,6 @@ class Runner:
                 await self._task
             finally:
                 self.metrics = made.metrics()
-            found = await made.committed()
-            self.committed = {partition: at.offset for partition, at in found.items() if at is not None}
+            if self.classes[1] is monedula.AsyncConsumer:
+                found = await made.committed()
+                self.committed = {partition: at.offset for partition, at in found.items() if at is not None}

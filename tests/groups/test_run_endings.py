@@ -294,7 +294,7 @@ def test_handlers_and_the_last_commit_share_the_grace(monkeypatch: pytest.Monkey
     signature = inspect.signature(monedula.Consumer.run).parameters.values()
     given = {each.name: each.default for each in signature if each.name not in ("self", "handler")}
     with monedula.Consumer(settings, topics=["orders"]) as consumer:
-        run = Run(consumer._core, consumer._member, as_plan(handler=print, **{**given, "grace": 30.0}), None, None)
+        run = Run(consumer._member, as_plan(handler=print, **{**given, "grace": 30.0}), None, None)
         woken, at_its_end = Ending(run, monedula.errors.WakeupError("woken up")), Ending(run, None)
         now = 112.0
         assert (woken.seconds_left(), at_its_end.seconds_left()) == (18.0, 30.0)

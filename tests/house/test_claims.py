@@ -20,10 +20,6 @@ def has_groups_of(kind: str) -> bool:
     return any(kind in name for module in (monedula, monedula.admin) for name in dir(module))
 
 
-def run_by_share_groups() -> bool:
-    return hasattr(monedula.ShareConsumer, "run")
-
-
 def runs_its_tests_on_linux_alone() -> bool:
     jobs = (ROOT / ".github/workflows/test.yml").read_text()
     return set(re.findall(r"runs-on: (\w+)", jobs)) == {"ubuntu"}
@@ -43,19 +39,15 @@ READERS = (datasource.DataSourceReader, datasource.DataSourceStreamReader)
 CLAIMS: Mapping[str, Mapping[str, Callable[[], bool]]] = {
     "README.md": {
         "there is no Kafka Streams": lambda: not has_groups_of("Streams"),
-        "`run`, administration and telemetry do not know [share groups]": lambda: not run_by_share_groups(),
         "It is tested on Linux, and in alpha": lambda: runs_its_tests_on_linux_alone() and is_in_alpha(),
     },
     "docs/index.md": {
         "No Kafka Streams.": lambda: not has_groups_of("Streams"),
-        "No `run`, administration and telemetry of share groups.": lambda: not run_by_share_groups(),
         "Tested on Linux only.": runs_its_tests_on_linux_alone,
         "No stable interface yet": is_in_alpha,
     },
     "CHANGELOG.md": {
-        "There is no Kafka Streams, and `run`, administration and telemetry do not know share groups yet": lambda: (
-            not has_groups_of("Streams") and not run_by_share_groups()
-        ),
+        "There is no Kafka Streams.": lambda: not has_groups_of("Streams"),
         "It is tested on Linux alone, and in alpha": lambda: runs_its_tests_on_linux_alone() and is_in_alpha(),
     },
     "docs/spark.md": {
@@ -84,7 +76,7 @@ def test_each_such_claim_has_a_check(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "docs/index.md"])
-@pytest.mark.parametrize("subject", ["kafka streams", "share groups", "tested on Linux", "in alpha"])
+@pytest.mark.parametrize("subject", ["kafka streams", "tested on Linux", "in alpha"])
 def test_these_pages_name_the_same_that_there_is_not(page: str, subject: str) -> None:
     assert subject in " ".join((ROOT / page).read_text().split()).lower().replace("linux", "Linux")
 

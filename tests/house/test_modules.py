@@ -25,6 +25,7 @@ LATER: Mapping[str, str] = {
     "landing": "it needs pyarrow and a table format's library",
     "prometheus": "it needs prometheus_client",
     "reading": "it needs pyarrow or polars, or is for conditions alone",
+    "share._run": "with workers, for programs that call run",
     "spark": "it needs pyspark",
     "testing.registry": "it imports an HTTP server",
     "workers": "it imports dataclasses, for programs that call run",

@@ -45,6 +45,10 @@ def test_every_key_of_health_is_told(broker: Broker) -> None:
         consumer.poll(timeout=5.0)
         health = consumer.health()
         keys = {*health, *producer.health(), *health["group"], *health["partitions"]["orders", 0]}
+    with monedula.ShareConsumer({**settings, "group.id": "workers"}, topics=["orders"]) as share_consumer:
+        while (health := share_consumer.health())["group"] is None:
+            share_consumer.poll(timeout=0.1)
+        keys |= {*health, *health["group"]}
     section = GUIDE.split("\n## Health\n")[1].split("\n## ")[0]
     assert len(keys) > 40
     assert [key for key in sorted(keys) if f"`{key}`" not in section] == []

@@ -17,7 +17,7 @@ import kafka.admin
 import kafka.producer.future
 import monedula
 import pytest
-from monedula import AsyncConsumer, AsyncProducer, Consumer, Producer
+from monedula import AsyncConsumer, AsyncProducer, Consumer, Producer, ShareConsumer
 from monedula._migration_hints.calls import CALLS
 from monedula._migration_hints.names import NAMES
 from monedula.admin import Admin, AsyncAdmin
@@ -36,6 +36,7 @@ FOREIGN: dict[type, list[type]] = {
         aiokafka.AIOKafkaProducer,
         kafka.KafkaProducer,
     ],
+    ShareConsumer: [confluent_kafka.ShareConsumer],
     Admin: [confluent_kafka.admin.AdminClient, aiokafka.admin.AIOKafkaAdminClient, kafka.KafkaAdminClient],
 }
 BROKER_FREE = {"bootstrap.servers": "127.0.0.1:1"}
@@ -53,7 +54,8 @@ def test_every_method_is_there_or_explained(ours: type, theirs: type) -> None:
 
 
 def test_no_method_that_is_explained_is_one_of_ours() -> None:
-    for ours in (Consumer, Producer, Admin, Broker, monedula.Batch, monedula.Record, monedula.SendFuture):
+    answers = (monedula.Batch, monedula.Record, monedula.SendFuture)
+    for ours in (Consumer, ShareConsumer, Producer, Admin, Broker, *answers):
         assert [name for name in CALLS[ours.__name__] if hasattr(ours, name)] == []
 
 

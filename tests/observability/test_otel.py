@@ -385,6 +385,49 @@ async def test_the_clients_for_asyncio_have_the_same_spans(broker: Broker, topic
     assert len(seen.spans("commit")) == 1
 
 
+@pytest.fixture
+def share_group(broker: Broker, topic: str) -> dict[str, Any]:
+    """Settings of a member of a share group that reads from the start."""
+    with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.alter_configs({("group", topic): {"share.auto.offset.reset": "earliest"}})
+    return {"bootstrap.servers": broker.bootstrap_servers, "group.id": topic}
+
+
+def test_share_consumers_have_the_same_spans(
+    broker: Broker, topic: str, seen: Seen, share_group: dict[str, Any]
+) -> None:
+    with otel.Producer(
+        {"bootstrap.servers": broker.bootstrap_servers}, telemetry=seen.telemetry(propagate=True)
+    ) as producer:
+        producer.send(topic, b"value").result()
+    with otel.ShareConsumer(share_group, topics=topic, headers=True, telemetry=seen.telemetry()) as consumer:
+        consumer.run(consumer.traced(lambda record: record.value), timeout=1.0)
+        assert len(seen.spans("poll")) == 0, "a run has spans of its handler alone"
+        broker.append(topic, ["another", "third"])
+        assert len(consumer.poll(5.0)) == 2
+        assert sum(consumer.commit().values()) == 2
+        broker.append(topic, ["last"])
+        assert [record.value for record in consumer.records(timeout=1.0)] == [b"last"]
+    sent = context_of(seen.spans(f"send {topic}")[0])
+    assert linked(seen.span(f"process {topic}")) == [sent]
+    assert attributes(seen.span(f"process {topic}"))["messaging.consumer.group.name"] == topic
+    assert attributes(seen.span(f"poll {topic}"))["messaging.batch.message_count"] == 2
+    assert len(seen.spans("commit")) == 1
+
+
+async def test_share_consumers_for_asyncio_have_the_same_spans(
+    broker: Broker, topic: str, seen: Seen, share_group: dict[str, Any]
+) -> None:
+    broker.append(topic, ["a", "b"])
+    async with otel.AsyncShareConsumer(share_group, topics=topic, telemetry=seen.telemetry()) as consumer:
+        assert len(await consumer.poll(5.0)) == 2
+        await consumer.commit()
+        broker.append(topic, ["c"])
+        assert [record.value async for record in consumer.records(timeout=1.0)] == [b"c"]
+    assert attributes(seen.span(f"poll {topic}"))["messaging.batch.message_count"] == 2
+    assert len(seen.spans("commit")) == 1
+
+
 def test_durations_are_measured_in_seconds_with_the_advised_buckets(broker: Broker, topic: str, seen: Seen) -> None:
     with otel.Producer({"bootstrap.servers": broker.bootstrap_servers}, telemetry=seen.telemetry()) as producer:
         producer.send(topic, b"value").result()

@@ -111,13 +111,41 @@ def test_every_counter_of_a_client_is_in_a_family_or_left_out_on_purpose(broker:
     assert counted >= LEFT_OUT
 
 
+def test_a_share_consumer_has_its_figures_and_its_runs(broker: Broker, registry: CollectorRegistry) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "shop", "group.id": "workers"}
+    verdicts = iter(["reject", "release", *["skip"] * RECORDS])
+
+    def fail(_: monedula.Record) -> None:
+        raise ValueError
+
+    with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.alter_configs({("group", "workers"): {"share.auto.offset.reset": "earliest"}})
+    with monedula.ShareConsumer(settings, "orders") as consumer:
+        metrics.watch(consumer, registry=registry)
+        consumer.run(fail, on_error=lambda *_: next(verdicts), timeout=1.0)
+        labels = ("shop", "workers", "share_consumer")
+        assert samples(registry, "monedula_run_rejected_records_total") == {labels: 1}
+        assert samples(registry, "monedula_run_released_records_total") == {labels: 1}
+        assert samples(registry, "monedula_run_skipped_records_total") == {labels: RECORDS - 1}
+        assert samples(registry, "monedula_records_acknowledged_total") == {labels: RECORDS + 1}
+        assert samples(registry, "monedula_records_unacknowledged_total") == {labels: 0}
+        assert samples(registry, "monedula_records_in_hand") == {labels: 0}
+        assert samples(registry, "monedula_group_assigned_partitions") == {labels: PARTITIONS}
+        assert samples(registry, "monedula_group_state") == {(*labels, "Stable"): 1}
+        known = {family.source for family in families.FAMILIES}
+        assert {name for name in consumer.metrics() if name.startswith("run_")} <= known
+
+
 def test_every_gauge_of_the_table_is_in_the_health_of_a_client(broker: Broker, registry: CollectorRegistry) -> None:
+    share_group = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "share"}
     with (
         reader(broker, "gauges") as consumer,
+        monedula.ShareConsumer(share_group, "orders") as share_consumer,
         monedula.Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
     ):
         consumer.poll(5.0)
-        metrics.watch(consumer, producer, registry=registry, detail="partition")
+        share_consumer.poll(0.0)
+        metrics.watch(consumer, share_consumer, producer, registry=registry, detail="partition")
         text = generate_latest(registry).decode()
     shown = set(re.findall(r"^(monedula_\w+)\{", text, flags=re.MULTILINE))
     there_with_tls_or_errors = {"monedula_retried_errors_total", "monedula_certificate_expiry_timestamp_seconds"}
@@ -138,7 +166,8 @@ def test_a_run_has_its_families(broker: Broker, registry: CollectorRegistry) -> 
         consumer.run(handle, until="latest", order="partition", retries=retry, on_error=_skip_after_a_retry)
         metrics.watch(consumer, registry=registry)
         counted = consumer.metrics()
-        run = {family for family in families.FAMILIES if family.name.startswith("monedula_run_")}
+        of_consumers = [family for family in families.FAMILIES if "consumer" in family.roles]
+        run = {family for family in of_consumers if family.name.startswith("monedula_run_")}
         assert {family.source for family in run} == {name for name in counted if name.startswith("run_")}
         for family in run:
             (value,) = samples(registry, family.name + ("_total" if family.kind == "counter" else "")).values()

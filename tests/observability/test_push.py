@@ -14,6 +14,7 @@ from tests.observability.pushed import decoded, eventually, receiver, subscribe,
 CONSUMED = "org.apache.kafka.consumer.fetch.manager.records.consumed.total"
 REQUESTS = "org.apache.kafka.producer.request.total"
 ACKNOWLEDGED = "monedula.producer.records.acknowledged.total"
+SHARE = "org.apache.kafka.consumer.share"
 
 
 def reading(settings: dict[str, str], **more: Any) -> monedula.Consumer:
@@ -55,6 +56,28 @@ def test_a_consumer_pushes_what_it_counts() -> None:
         decoded(push.metrics).points["org.apache.kafka.consumer.coordinator.assigned.partitions"] for push in pushes
     ]
     assert 2 in [point.value for point in assigned]
+
+
+def test_a_share_consumer_pushes_what_it_counts() -> None:
+    with receiver() as (broker, settings):
+        broker.append("orders", ["value"] * 5)
+        with monedula.Admin(settings) as admin:
+            admin.alter_configs({("group", "workers"): {"share.auto.offset.reset": "earliest"}})
+        with monedula.ShareConsumer({**settings, "group.id": "workers", "client.rack": "a"}, "orders") as consumer:
+            rows = 0
+            while rows < 5:
+                rows += len(consumer.poll(5.0))
+            assert sum(consumer.commit().values()) == 5
+            eventually(lambda: consumer.health()["client_instance_id"] is not None, "the subscription")
+            known = consumer.health()["client_instance_id"]
+        pushes = [push for push in broker.client_metrics() if push.client_instance_id == known]
+        fetches, beats = consumer.metrics()["fetches_sent"], consumer.health()["group"]["heartbeats"]
+    assert decoded(pushes[0].metrics).attributes == {"group_id": "workers", "client_rack": "a"}
+    assert total(pushes, f"{SHARE}.fetch.manager.records.consumed.total") == 5
+    assert total(pushes, f"{SHARE}.fetch.manager.fetch.total") == fetches
+    assert total(pushes, f"{SHARE}.fetch.manager.acknowledgements.error.total") == 0
+    assert total(pushes, "monedula.consumer.share.records.acknowledged.total") == 5
+    assert total(pushes, f"{SHARE}.coordinator.heartbeat.total") == beats
 
 
 def test_the_last_push_has_what_was_counted_since() -> None:
@@ -210,13 +233,17 @@ def test_closing_does_not_wait_for_a_broker_that_is_silent() -> None:
 def test_the_guide_names_what_is_pushed() -> None:
     guide = (Path(__file__).parents[2] / "docs/observability.md").read_text()
     named: set[str] = set()
-    for row in re.findall(r"^\| (`(?:org\.apache|monedula\.producer)\..*?) \|", guide, flags=re.MULTILINE):
+    for row in re.findall(
+        r"^\| (`(?:org\.apache|monedula\.producer|monedula\.consumer\.share)\..*?) \|", guide, flags=re.MULTILINE
+    ):
         for part in row.split("; "):
             first, *others = re.findall(r"`([\w.]+)`", part)
             if not first.startswith("."):
                 whole = first
                 prefix = re.match(
-                    r"org\.apache\.kafka\.(?:consumer\.coordinator|consumer|producer)|monedula\.producer", first
+                    r"org\.apache\.kafka\.(?:consumer\.share|consumer\.coordinator|consumer|producer)"
+                    r"|monedula\.(?:producer|consumer\.share)",
+                    first,
                 )
                 assert prefix is not None
                 base = prefix[0]
@@ -225,13 +252,20 @@ def test_the_guide_names_what_is_pushed() -> None:
             named |= {whole, *(whole.rpartition(".")[0] + other for other in others)}
     with receiver() as (broker, settings):
         broker.append("orders", ["value"])
-        with reading(settings) as consumer, monedula.Producer(settings) as producer:
+        share_group = {**settings, "group.id": "workers"}
+        with (
+            reading(settings) as consumer,
+            monedula.ShareConsumer(share_group, "orders") as share_consumer,
+            monedula.Producer(settings) as producer,
+        ):
             producer.send("orders", b"value").result()
+            share_consumer.poll(0.0)
             consumer.poll(5.0)
             consumer.commit()
             lag = "org.apache.kafka.consumer.fetch.manager.records.lag.max"
             eventually(partial(was_pushed, broker, lag), "a push before the partitions are given up")
             eventually(partial(knows_its_id, producer), "the subscription")
+            eventually(partial(was_pushed, broker, f"{SHARE}.fetch.manager.fetch.total"), "a push of each")
         names = {name for push in broker.client_metrics() for name in decoded(push.metrics).points}
     of_producers = {name for name in names if name.startswith("org.apache.kafka.producer.")}
     shared = {name for name in of_producers if name.replace(".producer.", ".consumer.") in names}

@@ -26,6 +26,12 @@ def consumer(settings: dict[str, str]) -> monedula.Consumer:
     return made
 
 
+def share_consumer(settings: dict[str, str]) -> monedula.ShareConsumer:
+    made = monedula.ShareConsumer({**settings, "group.id": "workers"}, "orders")
+    made.poll(0.0)
+    return made
+
+
 def producer(settings: dict[str, str]) -> monedula.Producer:
     made = monedula.Producer(settings)
     made.send("orders", b"value").result()
@@ -38,7 +44,12 @@ def admin(settings: dict[str, str]) -> monedula.Admin:
     return made
 
 
-CLIENTS: dict[str, Callable[[dict[str, str]], Any]] = {"consumer": consumer, "producer": producer, "admin": admin}
+CLIENTS: dict[str, Callable[[dict[str, str]], Any]] = {
+    "consumer": consumer,
+    "share consumer": share_consumer,
+    "producer": producer,
+    "admin": admin,
+}
 
 
 @pytest.mark.parametrize("kind", CLIENTS)

@@ -12,6 +12,11 @@ _FIELD = (
 )
 _NOT_YET = "it cannot be done with monedula yet; Kafka's own {} can"
 
+_NO_POSITIONS = (
+    "a share group has no positions of members; Admin(settings).reset_group_offsets(group, ...) moves a group without "
+    "members"
+)
+
 CALLS: dict[str, dict[str, str]] = {
     "Consumer": {
         "bootstrap": _CONNECTED,
@@ -39,6 +44,32 @@ CALLS: dict[str, dict[str, str]] = {
         "stop": _CLOSE,
         "store_offsets": "finish(batch), as taking the next batch does; auto-commit commits what is finished",
         "topics": "Admin(settings).list_topics()",
+    },
+    "ShareConsumer": {
+        "acknowledge": "accept(batch), release(batch, rows) and reject(batch, rows), or of a Record",
+        "acknowledge_offset": "what cannot be decoded is released by itself; reject(record) is for the others",
+        "acquisition_lock_timeout_ms": "batch.deadline is when the first lock ends; those of rows in hand are renewed",
+        "assign": _NO_POSITIONS,
+        "assignment": 'health()["group"]["assigned"]',
+        "client_instance_id": 'health()["client_instance_id"]',
+        "commit_sync": "commit() waits for the outcomes, and returns the number of rows by partition",
+        "committed": _NO_POSITIONS,
+        "consume": "poll(timeout, max_rows=n) returns a batch of up to n records",
+        "finish": "accept(batch); asking for the next batch does it by itself",
+        "lag": "Admin(settings).group_lag(group)",
+        "pause": "nothing is fetched while no call waits; max.poll.records bounds what one brings",
+        "position": _NO_POSITIONS,
+        "resume": "nothing is fetched while no call waits; max.poll.records bounds what one brings",
+        "rewind": _NO_POSITIONS,
+        "seek": _NO_POSITIONS,
+        "seek_to_beginning": _NO_POSITIONS,
+        "seek_to_end": _NO_POSITIONS,
+        "set_acknowledgement_commit_callback": (
+            "commit() raises AcknowledgeError; commit_async().add_done_callback(f) calls f with the outcome"
+        ),
+        "set_sasl_credentials": _CREDENTIALS,
+        "start": "nothing is to be started: the first call connects; `async with` closes at the end",
+        "stop": _CLOSE,
     },
     "Producer": {
         "bootstrap_connected": _CONNECTED,

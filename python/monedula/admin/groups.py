@@ -37,7 +37,7 @@ class GroupMethods(AdminBase):
 
         Args:
             states: only groups in one of these states, such as `"Stable"` (from Kafka 2.6 on).
-            types: only groups of one of these types, `"classic"` or `"consumer"` (from Kafka 3.8 on).
+            types: only groups of one of these types, `"classic"`, `"consumer"` or `"share"` (from Kafka 3.8 on).
             timeout: seconds.
         """
         wanted = raw_names(states, "state"), raw_names(types, "type")
@@ -52,7 +52,7 @@ class GroupMethods(AdminBase):
     def describe_groups(
         self, groups: str | Iterable[str], *, timeout: float | None = None, errors: Errors = "raise"
     ) -> Call[GroupsDescribed]:
-        """The groups of either type, with their members and the assignment of each; as a table, one row for a member.
+        """The groups of any type, with their members and the assignment of each; as a table, one row for a member.
 
         Args:
             groups: one group id, or several.
@@ -99,6 +99,9 @@ class GroupMethods(AdminBase):
     ) -> Call[GroupOffsets]:
         """The committed offsets of a group, `None` for partitions without one; also as a table.
 
+        Of a share group, the offsets where its partitions start: the first one that is not done with, as brokers have
+        stored it, which may be one acknowledgement behind.
+
         Args:
             group: the group id.
             partitions: only these partitions; all with a committed offset if left out.
@@ -120,11 +123,13 @@ class GroupMethods(AdminBase):
     ) -> Call[Results[TopicPartition, int]]:
         """Commit offsets for a group without members; creates the group if it does not exist.
 
-        The offsets are not checked against the logs.
+        The offsets are not checked against the logs. Of a share group that exists they are where its partitions start:
+        all records from there on are available again, and how often each was delivered is forgotten.
 
         Args:
             group: the group id.
-            offsets: the offset of the next record to read, by partition; with metadata as `(offset, metadata)`.
+            offsets: the offset of the next record to read, by partition; with metadata as `(offset, metadata)`, except
+                for share groups.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
 
@@ -153,6 +158,8 @@ class GroupMethods(AdminBase):
         errors: Errors = "raise",
     ) -> Call[Results[TopicPartition, OffsetReset]]:
         """Move the committed offsets of a group without members, back or forward.
+
+        Those of a share group are as of `alter_group_offsets`.
 
         Args:
             group: the group id.
@@ -188,9 +195,11 @@ class GroupMethods(AdminBase):
     ) -> Call[Results[TopicPartition, None]]:
         """Delete the committed offsets of a group for these partitions (KIP-496, from Kafka 2.4 on).
 
+        A share group forgets whole topics; it starts anew where `share.auto.offset.reset` says.
+
         Args:
             group: the group id.
-            partitions: the partitions, as `(topic, partition)`.
+            partitions: the partitions, as `(topic, partition)`; of a share group all that it has of a topic.
             timeout: seconds.
             errors: `"raise"` or `"return"`, see `Admin`.
 
@@ -198,7 +207,8 @@ class GroupMethods(AdminBase):
             The partitions whose offset was deleted, each with `None`.
 
         Raises:
-            GroupInUseError: if the group is subscribed to the topic.
+            GroupInUseError: if the group is subscribed to the topic; a share group, if it has members.
+            ArgumentError: if partitions of a share group's topic are left out.
             GroupNotFoundError: if the group does not exist.
         """
         name, raw = raw_name(group, "group"), raw_partitions(partitions)
@@ -216,6 +226,8 @@ class GroupMethods(AdminBase):
         errors: Errors = "raise",
     ) -> Call[GroupLag]:
         """The lag of a group, by partition, with the member that owns the partition; also as a table.
+
+        The lag of a share group is the number of records that are neither accepted nor given up.
 
         Args:
             group: the group id.

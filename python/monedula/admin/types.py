@@ -185,7 +185,8 @@ class GroupListing:
     state: str
     """The state, such as `"Stable"` or `"Empty"`; empty from brokers before 2.6."""
     type: str
-    """The type: `"classic"` or `"consumer"` (KIP-848), or another type of the broker; empty from brokers before 3.8."""
+    """The type: `"classic"`, `"consumer"` (KIP-848) or `"share"` (KIP-932), or another type of the broker; empty from
+    brokers before 3.8."""
     protocol_type: str
     """The protocol type of the members, such as `"consumer"`; empty for a group that only has committed offsets."""
     coordinator: int
@@ -202,7 +203,7 @@ class MemberDescription:
     host: str
     rack: str | None
     epoch: int | None
-    """The member epoch in groups of type `"consumer"`; else `None`."""
+    """The member epoch in groups of type `"consumer"` and `"share"`; else `None`."""
     topics: tuple[str, ...]
     """The topics that the member subscribes to by name."""
     assignment: tuple[TopicPartition, ...]
@@ -218,13 +219,13 @@ class GroupDescription:
     group_id: str
     state: str
     """The state, such as `"Stable"`, `"Empty"`, `"PreparingRebalance"`, `"Reconciling"`."""
-    type: Literal["classic", "consumer"]
+    type: Literal["classic", "consumer", "share"]
     protocol_type: str
     assignor: str
     """The name of the assignor in use; empty if there is none."""
     coordinator: Node | None
     epoch: int | None
-    """The group epoch in groups of type `"consumer"`; else `None`."""
+    """The group epoch in groups of type `"consumer"` and `"share"`; else `None`."""
     members: tuple[MemberDescription, ...]
 
 
@@ -234,13 +235,15 @@ class PartitionLag:
 
     partition: TopicPartition
     committed: int | None
-    """The committed offset, of the next record to read; `None` if there is none."""
+    """The committed offset, of the next record to read; of a share group the first offset that is not done with. `None`
+    if there is none."""
     log_start_offset: int
     log_end_offset: int
     lag: int | None
-    """The number of offsets from `committed` to `log_end_offset`; `None` without a committed offset."""
+    """The number of offsets from `committed` to `log_end_offset`; in a share group without those that are done (from
+    Kafka 4.2 on). `None` without a committed offset."""
     member_id: str | None
-    """The member that owns the partition; `None` if there is none."""
+    """The member that owns the partition; `None` if there is none, or several, as in a share group."""
     client_id: str | None
     host: str | None
 

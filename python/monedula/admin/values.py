@@ -155,14 +155,14 @@ def reset(partition: TopicPartition, raw: Any) -> types.OffsetReset:
 
 def lag(partition: TopicPartition, raw: Any) -> types.PartitionLag:
     """An entry of `group_lag`."""
-    at, start, end, owner = raw
+    at, start, end, of_share_group, owner = raw
     member_id, client_id, host = owner or (None, None, None)
     return types.PartitionLag(
         partition=partition,
         committed=at,
         log_start_offset=start,
         log_end_offset=end,
-        lag=None if at is None else max(end - at, 0),
+        lag=None if at is None else max(end - at, 0) if of_share_group is None else of_share_group,
         member_id=member_id,
         client_id=client_id,
         host=None if host is None else host.removeprefix("/"),

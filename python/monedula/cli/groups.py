@@ -1,9 +1,10 @@
-"""`monedula groups`: lists, describes and deletes consumer groups, and shows their lag."""
+"""`monedula groups`: lists, describes and deletes groups, and shows their lag."""
 
 import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated, Any
 
 from typer import Argument, Option
@@ -28,11 +29,22 @@ _STATES = {
 }
 
 
+class GroupType(StrEnum):
+    """The type of a group, as brokers name it."""
+
+    classic = "classic"
+    consumer = "consumer"
+    share = "share"
+
+
 @administration("groups list")
 def list_groups(
     connection: Connection,
     state: Annotated[
         list[str] | None, Option(help="Only those in this state, such as Stable or Empty. Repeatable.")
+    ] = None,
+    kind: Annotated[
+        list[GroupType] | None, Option("--type", help="Only those of this type. Repeatable.", case_sensitive=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -40,13 +52,15 @@ def list_groups(
 
     Examples:
         monedula groups list
+        monedula groups list --type share
         monedula groups list --state Empty --json
     """
     unknown = [name for name in state or () if name.lower() not in _STATES]
     if unknown:
         raise UsageError(f"--state {unknown[0]}: expected one of {', '.join(_STATES.values())}")
     with connection.admin() as admin:
-        found = admin.list_groups(states=[_STATES[name.lower()] for name in state or ()])
+        states = [_STATES[name.lower()] for name in state or ()]
+        found = admin.list_groups(states=states, types=[each.value for each in kind or ()])
     _tell_missing(found)
     rows = [(g.group_id, g.state, g.type, g.protocol_type, g.coordinator) for g in found.values()]
     names = ("group", "state", "type", "protocol_type", "coordinator")
@@ -136,11 +150,12 @@ def _tell_missing(groups: Groups) -> None:
 
 
 def _lag_of_all(admin: Admin, topics: list[str] | None) -> list[GroupLag]:
-    """The lag of every consumer group that has committed or owns something of these topics, by group id."""
+    """The lag of every group of consumers that has committed or owns something of these topics, by group id."""
     found, listed = [], admin.list_groups()
     _tell_missing(listed)
     for group, listing in sorted(listed.items()):
-        if listing.type not in ("classic", "consumer", "") or listing.protocol_type not in ("consumer", ""):
+        is_of_consumers = listing.type in ("classic", "consumer", "") and listing.protocol_type in ("consumer", "")
+        if not is_of_consumers and listing.type != "share":
             continue
         try:
             each = admin.group_lag(group, topics=topics)

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from monedula.consumer._base import ConsumerBase
 from monedula.consumer._read_until import UntilLoop
 from monedula.errors import ArgumentError
-from monedula.producer._dead_letters import DeadLetters, producer_settings
-from monedula.workers.outputs import Outputs
+from monedula.workers.outputs import Outputs, outputs_of
 from monedula.workers.plans import Plan, group_of
 from monedula.workers.runs import Run
 
@@ -29,20 +28,11 @@ def under_way(consumer: ConsumerBase, plan: Plan) -> Generator[tuple[Run, Output
             reason = "the consumer reads this topic, so what is written there would be handled again, without an end"
             raise ArgumentError.of(name, topic, reason, hint="name another topic, or exclude= it from the pattern")
     bound = None if plan.until is None else UntilLoop(consumer._core, consumer._refused, plan.until)
-    run = Run(consumer._core, consumer._member, plan, bound, None if last is None else last.all_figures())
-    outputs = _outputs(consumer, plan, group)
+    transacts = None if plan.transaction is None else consumer
+    run = Run(consumer._member, plan, bound, None if last is None else last.all_figures(), transacts)
+    outputs = outputs_of(plan, consumer._settings, group, consumer._open_producer)
     consumer._last_run = run
     try:
         yield run, outputs
     finally:
         run.is_under_way = False
-
-
-def _outputs(consumer: ConsumerBase, plan: Plan, group: str) -> Outputs | None:
-    if plan.dead_letter is None and plan.reply_topic is None:
-        return None
-    given = plan.transaction or plan.producer
-    producer = given or consumer._open_producer(producer_settings(consumer._settings))
-    letters = None if plan.dead_letter is None else DeadLetters(producer, plan.dead_letter, group)
-    is_transactional = plan.transaction is not None
-    return Outputs(producer, letters, plan.reply_topic, is_own=given is None, is_transactional=is_transactional)

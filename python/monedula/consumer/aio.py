@@ -374,6 +374,17 @@ class AsyncConsumer(ConsumerBase, LoopClient):
     def _open_producer(settings: RawSettings) -> AsyncProducer:
         return AsyncProducer(cast("Settings", settings))
 
+    async def _next_of_run(self, max_rows: int, max_bytes: int, wait: float, holder: int, /) -> Batch:
+        return await self._step(holder, max_rows, max_bytes, 0.0, wait)
+
+    async def _serve_run(self, holder: int, /) -> None:
+        await self._callbacks().wait()
+        pending = self._core.poll_callbacks(0.0, holder)
+        self._tell_events()
+        if pending is not None:
+            self._call_back(pending)
+            await self._callbacks().wait()
+
     async def _commit_finished(self, holder: int, timeout: float) -> None:
         operation = self._member.commit(None, holder, timeout)
         await self._loop().task(operation, lambda outcome: committed_offsets(of_owned(outcome)))

@@ -525,6 +525,16 @@ class Consumer(CallsBack, ConsumerBase):
     def _open_producer(settings: RawSettings) -> Producer:
         return Producer(cast("Settings", settings))
 
+    def _next_of_run(self, max_rows: int, max_bytes: int, wait: float, holder: int, /) -> Batch:
+        return self._next(max_rows, max_bytes, 0.0, wait, holder)
+
+    def _serve_run(self, holder: int, /) -> None:
+        pending = self._core.poll_callbacks(0.0, holder)
+        self._tell_events()
+        self._tell_commits()
+        if pending is not None:
+            self._call_back(pending)
+
     def _commit_finished(self, holder: int, timeout: float) -> None:
         committed_offsets(of_owned(self._member.commit(None, holder, timeout).outcome()))
 

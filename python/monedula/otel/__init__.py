@@ -14,8 +14,24 @@ import this module pay nothing for it.
 """
 
 from monedula.otel import conventions as conventions
-from monedula.otel.clients import AsyncConsumer, AsyncProducer, Consumer, Producer
+from monedula.otel.clients import (
+    AsyncConsumer,
+    AsyncProducer,
+    AsyncShareConsumer,
+    Consumer,
+    Producer,
+    ShareConsumer,
+)
 from monedula.otel.lag_gauges import Detail
 from monedula.otel.telemetry import Telemetry
 
-__all__ = ["AsyncConsumer", "AsyncProducer", "Consumer", "Detail", "Producer", "Telemetry"]
+__all__ = [
+    "AsyncConsumer",
+    "AsyncProducer",
+    "AsyncShareConsumer",
+    "Consumer",
+    "Detail",
+    "Producer",
+    "ShareConsumer",
+    "Telemetry",
+]

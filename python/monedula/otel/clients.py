@@ -1,4 +1,4 @@
-"""Clients with telemetry: `Producer`, `AsyncProducer`, `Consumer` and `AsyncConsumer`, as in monedula."""
+"""Clients with telemetry, by the names that they have in monedula: producers, consumers, consumers of share groups."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,6 +15,7 @@ from monedula.errors import WakeupError
 from monedula.otel import conventions as c
 from monedula.otel.telemetry import Began, Handler, Telemetry, What
 from monedula.producer.sync import Form, Partitioner, ProducerBase
+from monedula.share._base import ShareConsumerBase
 
 Result = TypeVar("Result")
 
@@ -89,18 +90,10 @@ class AsyncProducer(_TracedProducer, monedula.AsyncProducer):
     """A `monedula.AsyncProducer` with a span for each `send`, `send_batch` and `send_many`; arguments as `Producer`."""
 
 
-class _TracedConsumer(ConsumerBase):
-    """Common base of the consumers with telemetry."""
+class _Traced:
+    """Common base of the consumers with telemetry, also of share groups."""
 
-    def __init__(
-        self, config: Settings | None = None, /, *arguments: Any, telemetry: Telemetry | None = None, **settings: Any
-    ) -> None:
-        self._telemetry = telemetry or Telemetry()
-        try:
-            super().__init__(config, *arguments, **settings)
-        finally:
-            del config, settings  # keeps passwords out of tracebacks that show locals
-        self._telemetry._lag_gauges.add(self)
+    _telemetry: Telemetry
 
     def process(self, what: What) -> AbstractContextManager[Span]:
         """A span for the processing of records, as by `Telemetry.process`.
@@ -123,6 +116,33 @@ class _TracedConsumer(ConsumerBase):
             The wrapped function.
         """
         return self._telemetry.traced(handler, self)
+
+
+class _TracedConsumer(_Traced, ConsumerBase):
+    """Common base of the consumers with telemetry, except those of share groups."""
+
+    def __init__(
+        self, config: Settings | None = None, /, *arguments: Any, telemetry: Telemetry | None = None, **settings: Any
+    ) -> None:
+        self._telemetry = telemetry or Telemetry()
+        try:
+            super().__init__(config, *arguments, **settings)
+        finally:
+            del config, settings  # keeps passwords out of tracebacks that show locals
+        self._telemetry._lag_gauges.add(self)
+
+
+class _TracedShareConsumer(_Traced, ShareConsumerBase):
+    """Common base of the share groups' consumers with telemetry."""
+
+    def __init__(
+        self, config: Settings | None = None, /, *arguments: Any, telemetry: Telemetry | None = None, **settings: Any
+    ) -> None:
+        self._telemetry = telemetry or Telemetry()
+        try:
+            super().__init__(config, *arguments, **settings)
+        finally:
+            del config, settings  # keeps passwords out of tracebacks that show locals
 
 
 class Consumer(_TracedConsumer, monedula.Consumer):
@@ -151,7 +171,7 @@ class Consumer(_TracedConsumer, monedula.Consumer):
         @wraps(monedula.Consumer.records)
         def records(self, *arguments, **keywords):
             # Untraced, because records are read ahead in batches, and a batch that is read ahead is not received yet.
-            return monedula.Consumer.records(_Untraced(self), *arguments, **keywords)
+            return monedula.Consumer.records(_Untraced(self, super().batches), *arguments, **keywords)
 
         @wraps(monedula.Consumer.commit)
         def commit(self, *arguments, **keywords):
@@ -182,15 +202,73 @@ class AsyncConsumer(_TracedConsumer, monedula.AsyncConsumer):
             return _committed_async(self, super().commit(*arguments, **keywords))
 
 
+class ShareConsumer(_TracedShareConsumer, monedula.ShareConsumer):
+    """A `monedula.ShareConsumer` with a span for each batch of `poll` and `batches`, and for each `commit`.
+
+    Spans of processing and links as of `Consumer`; in `run`, `traced` wraps the handler.
+
+    Args:
+        config: as of `monedula.ShareConsumer`.
+        *arguments: as of `monedula.ShareConsumer`.
+        telemetry: how it is traced and measured; `Telemetry()` if left out.
+        **settings: as of `monedula.ShareConsumer`.
+    """
+
+    if not TYPE_CHECKING:
+
+        @wraps(monedula.ShareConsumer.poll)
+        def poll(self, *arguments, **keywords):
+            return _received(self, super().poll, *arguments, **keywords)
+
+        @wraps(monedula.ShareConsumer.batches)
+        def batches(self, *arguments, **keywords):
+            return _traced_batches(self, super().batches(*arguments, **keywords))
+
+        @wraps(monedula.ShareConsumer.records)
+        def records(self, *arguments, **keywords):
+            return monedula.ShareConsumer.records(_Untraced(self, super().batches), *arguments, **keywords)
+
+        @wraps(monedula.ShareConsumer.commit)
+        def commit(self, *arguments, **keywords):
+            with _observed(self, c.COMMIT) as began:
+                committed = super().commit(*arguments, **keywords)
+            self._telemetry._record(c.COMMIT, self._names, None, began)
+            return committed
+
+
+class AsyncShareConsumer(_TracedShareConsumer, monedula.AsyncShareConsumer):
+    """A `monedula.AsyncShareConsumer` with a span for each batch of `poll` and `batches`, and for each `commit`.
+
+    Arguments as `ShareConsumer`.
+    """
+
+    if not TYPE_CHECKING:
+
+        @wraps(monedula.AsyncShareConsumer.poll)
+        def poll(self, *arguments, **keywords):
+            return _received_async(self, super().poll(*arguments, **keywords))
+
+        @wraps(monedula.AsyncShareConsumer.batches)
+        def batches(self, *arguments, **keywords):
+            return _AsyncBatches(self, super().batches(*arguments, **keywords))
+
+        @wraps(monedula.AsyncShareConsumer.records)
+        def records(self, *arguments, **keywords):
+            return monedula.AsyncShareConsumer.records(_Untraced(self, super().batches), *arguments, **keywords)
+
+        @wraps(monedula.AsyncShareConsumer.commit)
+        def commit(self, *arguments, **keywords):
+            return _committed_async(self, super().commit(*arguments, **keywords))
+
+
 class _Untraced:
     """Consumer whose `batches()` makes no spans, for `records()`."""
 
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: Any, batches: Callable[..., Any]) -> None:
         self._consumer = consumer
+        self.batches = batches
 
     def __getattr__(self, name: str) -> Any:
-        if name == "batches":
-            return super(Consumer, self._consumer).batches
         return getattr(self._consumer, name)
 
 
@@ -244,9 +322,9 @@ async def _committed_async(consumer: Any, committing: Coroutine[Any, Any, Result
 
 
 class _AsyncBatches:
-    """Iterator of `AsyncConsumer.batches()` with a span for each batch."""
+    """Iterator of `batches()` of a consumer for asyncio, with a span for each batch."""
 
-    def __init__(self, consumer: AsyncConsumer, batches: AsyncIterator[Batch]) -> None:
+    def __init__(self, consumer: Any, batches: AsyncIterator[Batch]) -> None:
         self._consumer = consumer
         self._batches = batches
 

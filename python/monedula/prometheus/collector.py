@@ -19,12 +19,24 @@ from monedula.errors import ArgumentError, ForkError
 from monedula.producer.sync import ProducerBase
 from monedula.prometheus import families
 from monedula.prometheus.families import FAMILIES, OTHER_HELP, Role, value_of
+from monedula.share._base import ShareConsumerBase
 
 if TYPE_CHECKING:
-    from monedula import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, LandingJob, Producer
+    from monedula import (
+        Admin,
+        AsyncAdmin,
+        AsyncConsumer,
+        AsyncProducer,
+        AsyncShareConsumer,
+        Consumer,
+        LandingJob,
+        Producer,
+        ShareConsumer,
+    )
     from monedula.spark import LagListener
 
-    Client = Union[Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, LagListener, LandingJob, Producer]  # noqa: UP007 - quoted names
+    Reader = Union[AsyncConsumer, AsyncShareConsumer, Consumer, LagListener, LandingJob, ShareConsumer]  # noqa: UP007 - quoted names
+    Client = Union[Admin, AsyncAdmin, AsyncProducer, Producer, Reader]  # noqa: UP007 - quoted names
 
 Detail = Literal["client", "topic", "partition"]
 """Labels by which the figures of partitions are told apart."""
@@ -45,7 +57,8 @@ class Collector(PrometheusCollector):
     decreases. A forked process begins anew, without the clients of its parent.
 
     Args:
-        clients: consumers, producers and admin clients, synchronous or for asyncio; a `LagListener` of Spark, whose
+        clients: consumers, also of share groups, producers and admin clients, synchronous or for asyncio; a
+            `LagListener` of Spark, whose
             queries are shown like consumers, with the role `spark` and the name of the query, or its id, as client id;
             and a `LandingJob`, which is shown as its consumer.
         detail: the labels of the figures of partitions: `"client"` for none besides those of the client, `"topic"`, or
@@ -212,6 +225,8 @@ def role_of(client: object) -> Role:
     """Return the role of a client: it consumes, produces or administers."""
     if isinstance(client, ConsumerBase):
         return "consumer"
+    if isinstance(client, ShareConsumerBase):
+        return "share_consumer"
     if isinstance(client, ProducerBase):
         return "producer"
     if isinstance(client, AdminBase):

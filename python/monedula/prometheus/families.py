@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal["counter", "gauge"]
-Role = Literal["consumer", "producer", "admin"]
+Role = Literal["consumer", "share_consumer", "producer", "admin"]
 
-EVERY: tuple[Role, ...] = ("consumer", "producer", "admin")
-LIVE: tuple[Role, ...] = ("consumer", "producer")
+EVERY: tuple[Role, ...] = ("consumer", "share_consumer", "producer", "admin")
+LIVE: tuple[Role, ...] = ("consumer", "share_consumer", "producer")
 CONSUMER: tuple[Role, ...] = ("consumer",)
+SHARE: tuple[Role, ...] = ("share_consumer",)
+READER: tuple[Role, ...] = CONSUMER + SHARE
 PRODUCER: tuple[Role, ...] = ("producer",)
 
 
@@ -45,23 +47,51 @@ FAMILIES: tuple[Family, ...] = (
         ("throttled_responses", "throttled", "Responses with a quota throttle time."),
     ),
     *_counters(
-        CONSUMER,
+        READER,
         ("fetches_sent", "fetches_sent", "Fetch requests sent."),
         ("fetches_empty", "fetches_empty", "Fetch responses without a record."),
         ("records_delivered", "records_delivered", "Records handed out."),
         ("records_dropped", "records_dropped", "Records dropped since their key or value cannot be decoded."),
-        ("records_filtered", "records_filtered", "Records left out since they do not meet where=."),
         ("records_with_nulls", "records_with_nulls", "Rows with nulls since their key or value cannot be decoded."),
         ("delivered_bytes", "bytes_delivered", "Bytes of the Arrow columns handed out."),
         ("batches_delivered", "batches_delivered", "Batches handed out."),
-        ("positions_lost", "positions_lost", "Positions that were reset because the log no longer held them."),
         ("budget_waits", "budget_waits", "How often a fetch had to wait for queued.max.bytes."),
+    ),
+    *_counters(
+        READER,
+        ("run_handled_records", "run_handled", "Records that the handler of run() has handled."),
+        ("run_retries", "run_retries", "Failed calls of the handler of run() that were tried again."),
+        ("run_dead_letters", "run_dead_letters", "Records that failed, and were written to the dead letter topic."),
+        ("run_skipped_records", "run_skipped", "Records that failed, and were skipped because on_error said so."),
+        ("run_abandoned", "run_abandoned", "How often run() waited no longer for a handler."),
+    ),
+    *_counters(
+        CONSUMER,
+        ("records_filtered", "records_filtered", "Records left out since they do not meet where=."),
+        ("positions_lost", "positions_lost", "Positions that were reset because the log no longer held them."),
+    ),
+    *_counters(
+        PRODUCER + SHARE,
+        (
+            "records_acknowledged",
+            "records_acknowledged",
+            "Records acknowledged: by brokers, or in a share group to them.",
+        ),
+    ),
+    *_counters(
+        SHARE,
+        (
+            "records_unacknowledged",
+            "unacknowledged_records",
+            "Records whose acknowledgement took no effect, or may not have; they may be delivered again.",
+        ),
+        ("run_released_records", "run_released", "Records that failed, and were released to be delivered again."),
+        ("run_rejected_records", "run_rejected", "Records that failed, and were rejected because on_error said so."),
     ),
     *_counters(
         PRODUCER,
         ("batches_sent", "batches_sent", "Record batches sent, including retries."),
         ("sent_bytes", "bytes_sent", "Bytes of the record batches sent, including retries."),
-        ("records_acknowledged", "records_acknowledged", "Records acknowledged."),
         ("records_failed", "records_failed", "Records that could not be delivered."),
     ),
     *_counters(
@@ -87,11 +117,6 @@ FAMILIES: tuple[Family, ...] = (
         ("group_partitions_lost", "group_partitions_lost", "Partitions lost without a revocation."),
         ("group_records_stalled", "group_records_stalled", "Records not handed out because the lease was over."),
         ("group_retried_errors", "group_retried_errors", "Errors of the membership that were retried."),
-        ("run_handled_records", "run_handled", "Records that the handler of run() has handled."),
-        ("run_retries", "run_retries", "Failed calls of the handler of run() that were tried again."),
-        ("run_dead_letters", "run_dead_letters", "Records that failed, and were written to the dead letter topic."),
-        ("run_skipped_records", "run_skipped", "Records that failed, and were skipped because on_error said so."),
-        ("run_abandoned", "run_abandoned", "How often run() waited no longer for a handler."),
         ("landing_rows", "landing_rows", "Rows that a landing job has committed."),
         ("landing_files", "landing_files", "Data files that a landing job has committed."),
         ("landing_file_bytes", "landing_bytes", "Bytes of the data files that a landing job has committed."),
@@ -117,9 +142,21 @@ FAMILIES: tuple[Family, ...] = (
         ("failing_seconds", "failing_for", "For how long no broker has answered; 0 while one does."),
     ),
     *_gauges(
-        CONSUMER,
+        READER,
         ("budget_used_bytes", "budget_used_bytes", "Bytes of queued.max.bytes in use."),
         ("budget_bytes", "budget_bytes", "queued.max.bytes."),
+        ("run_in_flight", "run_in_flight", "Records whose handler runs now."),
+        ("run_waiting", "run_waiting", "Records that wait for a handler, retries included."),
+        ("run_waiting_bytes", "run_waiting_bytes", "Bytes of the records that wait or are handled."),
+        ("run_oldest_seconds", "run_oldest_seconds", "For how long the oldest call of a handler has run."),
+    ),
+    *_gauges(
+        SHARE,
+        ("records_in_hand", "rows_in_hand", "Records handed out of which nothing was decided yet."),
+        ("group_assigned_partitions", "group.assigned", "Partitions from which the member is given records."),
+    ),
+    *_gauges(
+        CONSUMER,
         ("group_owned_partitions", "group.owned", "Partitions that the member owns."),
         ("group_unknown_topics", "group.unknown_topics", "Subscribed topics that do not exist."),
         ("group_pending_commits", "group.pending_commits", "Commits without an answer."),
@@ -128,10 +165,6 @@ FAMILIES: tuple[Family, ...] = (
         ("group_rebalance_seconds_max", "group_rebalance_seconds_max", "The longest rebalance."),
         ("group_commit_seconds_max", "group_commit_seconds_max", "The longest commit."),
         ("group_partitions_reserved", "group_partitions_reserved", "Partitions reserved for lost members."),
-        ("run_in_flight", "run_in_flight", "Records whose handler runs now."),
-        ("run_waiting", "run_waiting", "Records that wait for a handler, retries included."),
-        ("run_waiting_bytes", "run_waiting_bytes", "Bytes of the records that wait or are handled."),
-        ("run_oldest_seconds", "run_oldest_seconds", "For how long the oldest call of a handler has run."),
         ("landing_pending_rows", "landing_pending_rows", "Rows that a landing job has not committed yet."),
         (
             "landing_last_commit_seconds",

@@ -3,20 +3,35 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from monedula._arguments import check_callable, topic_names, truth
 from monedula._config.client_names import ClientNames, names_in
 from monedula._health import patience, with_since
-from monedula._monedula import Batch, Record, Schema, ShareConsumerCore
+from monedula._monedula import Batch, MetricRegistry, Record, Schema, ShareConsumerCore
+from monedula._registered_metrics import RegisteredMetrics
 from monedula._reprs import counted, of_client, some
 from monedula.config import RawSettings, Settings, Unpicklable, raw_columns, raw_settings
 from monedula.consumer._commits import CommitFuture
 from monedula.consumer._group import EventHook
-from monedula.errors import AcknowledgeError, AcknowledgeResult, ArgumentError, ClosedError, ConfigError, ForkError
+from monedula.errors import (
+    AcknowledgeError,
+    AcknowledgeResult,
+    ArgumentError,
+    ClosedError,
+    ConfigError,
+    CorruptRecordError,
+    DecodeError,
+    ForkError,
+    PartitionError,
+)
 from monedula.formats._typed import Typed, check_columns, pinned, spec_of
+from monedula.producer._dead_letters import LetterProducer
 from monedula.types.json_dict import JsonDict
 from monedula.types.partitions import TopicPartition
+
+if TYPE_CHECKING:
+    from monedula.workers.runs import Run
 
 MAX_ROWS = 100_000
 MAX_BYTES = 32 << 20
@@ -28,12 +43,15 @@ all rows if it is `None`."""
 RawOutcomes = list[tuple[str, int, int, tuple[str, str] | None]]
 """The core's outcomes of acknowledgements: topic, partition, number of rows, and an error's name and reason."""
 
+UNREADABLE = (DecodeError, CorruptRecordError)
+"""Errors about records that were released or rejected for it."""
+
 _DELIVERY_COUNT = "deliveryCount"
 _SLICE_SECONDS = 0.2
 _MODE = "share.acknowledgement.mode"
 
 
-class ShareConsumerBase(Unpicklable):
+class ShareConsumerBase(Unpicklable, RegisteredMetrics):
     """Base of `ShareConsumer` and `AsyncShareConsumer`: the methods that do not wait."""
 
     _names = ClientNames()
@@ -54,6 +72,7 @@ class ShareConsumerBase(Unpicklable):
     ) -> None:
         check_callable("on_event", on_event, awaits=False)
         self._commits: list[CommitFuture] = []
+        self._last_run: Run | None = None
         self._on_event = on_event
         self._events: deque[tuple[float, str, dict[str, Any]]] = deque()
         try:
@@ -62,12 +81,14 @@ class ShareConsumerBase(Unpicklable):
             del config, settings  # no traceback shows passwords as locals
         if acknowledge is not None:
             raw = _with_mode(raw, acknowledge)
+        self._settings = raw  # its repr shows no value
         self._names = names_in(raw)
         key, value = pinned(raw, key, "key", topics), pinned(raw, value, "value", topics)
         for name, form in (("key", key), ("value", value)):
             if form is not None and form.dead_letter is not None:
                 reason = "a share group has dead letters of its own (errors.deadletterqueue.topic.name)"
                 raise ArgumentError(f"dead_letter= of {name}: {reason}; leave it out", argument=name)
+        self._decodes = key is not None or value is not None
         columns = raw_columns(columns)
         check_columns(columns and [name for name in columns if name != _DELIVERY_COUNT], key, value)
         self._core = ShareConsumerCore(
@@ -175,9 +196,14 @@ class ShareConsumerBase(Unpicklable):
     def metrics(self) -> dict[str, float]:
         """Counters since the consumer was created: connections, requests, bytes, records and so on.
 
-        `records_acknowledged` counts those whose decision the brokers have confirmed.
+        `records_acknowledged` counts those whose decision the brokers have confirmed. Once `run` was called also those
+        of the runs, whose names begin with `run_`, as `Consumer.metrics`, with `run_released` and `run_rejected`.
         """
-        return dict(self._core.metrics())
+        run = self._last_run
+        return {**dict(self._core.metrics()), **({} if run is None else run.metrics())}
+
+    def _metrics_registry(self) -> MetricRegistry:
+        return self._core.metric_registry()
 
     def health(self) -> JsonDict[str, Any]:
         """The state of the client and of its membership.
@@ -185,9 +211,25 @@ class ShareConsumerBase(Unpicklable):
         `"ok"`, `"failing_for"`, `"failing_since"` and `"last_error"` as `Consumer.health`. `"rows_in_hand"` are those
         of which nothing was decided; `"unacknowledged_records"` those whose decision took no effect, or may not have:
         they may be delivered again. `"group"` has the membership: state, coordinator, epoch, topics, assigned
-        partitions, errors.
+        partitions, errors. `"client_instance_id"` as `Consumer.health`.
         """
         return with_since(self._core.health())
+
+    @staticmethod
+    def _open_producer(settings: RawSettings) -> LetterProducer:
+        """The producer of dead letters and replies of a run."""
+        raise NotImplementedError
+
+    def _pass_unreadable(self, error: PartitionError) -> None:
+        """A run goes on without records that it cannot read: released, they would end those of other members, too."""
+        from monedula._logging import warn
+
+        warn("workers", f"run() goes on without what it cannot read: {error}")
+
+    def _check_drained(self, timeout: float | None, _bound: object, /) -> None:
+        """Raise if a run ends after `timeout` without a record because brokers do not answer."""
+        if timeout is not None:
+            self._check_failing(timeout, is_end=True)
 
     def _tell(self) -> None:
         # Must not be called between taking a batch and returning it: the batch would be lost if a callback raises.

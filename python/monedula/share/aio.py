@@ -1,19 +1,35 @@
 """`AsyncShareConsumer`, the consumer of a share group for asyncio: the methods of `ShareConsumer`, awaited."""
 
-from collections.abc import AsyncIterator, Coroutine
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 from monedula._arguments import seconds
 from monedula._asyncio.loop_client import LoopClient, current_holder
+from monedula._migration_hints import tells
 from monedula._monedula import Batch, Record
+from monedula.config import RawSettings, Settings
 from monedula.errors import ClosedError, WakeupError
-from monedula.share._base import MAX_BYTES, MAX_ROWS, Rows, ShareConsumerBase, UnreadRows, acknowledged, renewed
+from monedula.producer.aio import AsyncProducer
+from monedula.share._base import (
+    MAX_BYTES,
+    MAX_ROWS,
+    UNREADABLE,
+    Rows,
+    ShareConsumerBase,
+    UnreadRows,
+    acknowledged,
+    renewed,
+)
 from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:
     import asyncio
 
+    from monedula.workers import Retry
+    from monedula.workers.failures import OnError
 
+
+@tells
 class AsyncShareConsumer(ShareConsumerBase, LoopClient):
     """Reads Kafka topics as a queue in an event loop, as a member of a share group (KIP-932).
 
@@ -78,11 +94,78 @@ class AsyncShareConsumer(ShareConsumerBase, LoopClient):
         """Tell the brokers what was decided, without waiting; the returned task may be awaited. As `commit`."""
         return self._loop().task(self._core.commit(what, timeout, current_holder()), acknowledged)
 
+    async def run(
+        self,
+        handler: Callable[[Any], object],
+        *,
+        concurrency: int = 32,
+        batch_size: int | None = None,
+        retries: "int | Retry" = 0,
+        dead_letter: str | None = None,
+        reply_topic: str | None = None,
+        producer: AsyncProducer | None = None,
+        on_error: "OnError | None" = None,
+        max_queued_records: int = 500,
+        max_queued_bytes: int = 64 << 20,
+        grace: float = 30.0,
+        timeout: float | None = None,
+    ) -> None:
+        """Call `handler` for each record, many at a time and in any order; arguments and end as `ShareConsumer.run`.
+
+        Handlers are called in tasks of this loop; `handler` and `on_error` may be coroutine functions. Cancelling the
+        call cancels the handlers that run: their records are released, and those that wait. A handler that runs for
+        longer than `grace` seconds at the end is cancelled, too.
+        """
+        from monedula.share._run_setup import under_way
+        from monedula.workers.plans import as_plan
+        from monedula.workers.tasks import TaskRun
+
+        plan = as_plan(
+            handler=handler,
+            concurrency=concurrency,
+            order="none",
+            batch_size=batch_size,
+            retries=retries,
+            dead_letter=dead_letter,
+            reply_topic=reply_topic,
+            producer=producer,
+            transaction=None,
+            commit_interval=0.0,
+            on_error=on_error,
+            max_queued_records=max_queued_records,
+            max_queued_bytes=max_queued_bytes,
+            grace=grace,
+            timeout=timeout,
+            until=None,
+        )
+        with under_way(self, plan, awaits=True) as (run, outputs):
+            await TaskRun(self, run, outputs).run()
+
     async def close(self, timeout: float = 5.0) -> None:
         """Tell what was decided, release the rest, leave the group; as `ShareConsumer.close`. May be called again."""
         seconds("timeout", timeout)
         await self._loop().outcome(self._core.close(timeout))
         self._tell()
+
+    @staticmethod
+    def _open_producer(settings: RawSettings) -> AsyncProducer:
+        return AsyncProducer(cast("Settings", settings))
+
+    async def _next_of_run(self, _max_rows: int, max_bytes: int, wait: float, holder: int, /) -> Batch | None:
+        try:
+            # All that was acquired: the locks of rows in hand are renewed, and those of others are not.
+            return await self._step(holder, MAX_ROWS, max_bytes, wait)
+        except UNREADABLE as error:
+            self._pass_unreadable(error)
+            return None
+
+    async def _serve_run(self, _holder: int, /) -> None:
+        self._core.send_decided()
+        self._tell()
+
+    async def _commit_finished(self, holder: int, timeout: float) -> None:
+        # The log has what failed, as during the run.
+        await self._loop().outcome(self._core.commit(None, timeout, holder))
 
     async def _commit(self, what: Batch | None, timeout: float | None, holder: int) -> dict[TopicPartition, int]:
         return await self._loop().task(self._core.commit(what, timeout, holder), acknowledged)

@@ -1,17 +1,34 @@
 """`ShareConsumer`, the synchronous consumer of a share group."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import monotonic
-from typing import NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 from monedula._arguments import seconds
+from monedula._migration_hints import tells
 from monedula._monedula import Batch, Record
+from monedula.config import RawSettings, Settings
 from monedula.consumer._commits import CommitFuture
 from monedula.errors import ClosedError, WakeupError
-from monedula.share._base import MAX_BYTES, MAX_ROWS, Rows, ShareConsumerBase, UnreadRows, acknowledged, renewed
+from monedula.producer.sync import Producer
+from monedula.share._base import (
+    MAX_BYTES,
+    MAX_ROWS,
+    UNREADABLE,
+    Rows,
+    ShareConsumerBase,
+    UnreadRows,
+    acknowledged,
+    renewed,
+)
 from monedula.types.partitions import TopicPartition
 
+if TYPE_CHECKING:
+    from monedula.workers import Retry
+    from monedula.workers.failures import OnError
 
+
+@tells
 class ShareConsumer(ShareConsumerBase):
     """Reads Kafka topics as a queue, as a member of a share group (KIP-932), in Arrow batches.
 
@@ -178,6 +195,91 @@ class ShareConsumer(ShareConsumerBase):
         self._commits.append(future)
         return future
 
+    def run(
+        self,
+        handler: Callable[[Any], object],
+        *,
+        concurrency: int = 32,
+        batch_size: int | None = None,
+        retries: "int | Retry" = 0,
+        dead_letter: str | None = None,
+        reply_topic: str | None = None,
+        producer: Producer | None = None,
+        on_error: "OnError | None" = None,
+        max_queued_records: int = 500,
+        max_queued_bytes: int = 64 << 20,
+        grace: float = 30.0,
+        timeout: float | None = None,
+    ) -> None:
+        """Call `handler` for each record, many at a time and in any order: what it returns for is accepted.
+
+        A record whose handler raises is tried again here, while its lock is renewed, as often as `retries` says; then
+        it is released, for any member to get it again, until the group gives it up (`share.delivery.count.limit`). The
+        log has the exception. Each record is decided by itself, as soon as its handler has returned; a decision of the
+        handler, by `reject(record)` or another method, counts before that.
+
+        Returns at the end of `timeout`, when all records are handled; or after `wakeup()`, also in a signal handler,
+        when those are handled that were begun; the others are released. What was decided is told to the brokers by
+        then; `health()["unacknowledged_records"]` counts what they did not take. This thread reads. Locks are renewed
+        for `share.renew.max.ms` from when the last handler of a record of the same batch began; a record whose lock is
+        over before its handler begins is not handled here. What cannot be decoded is released, and the log says so.
+
+        Args:
+            handler: called with a `Record`, in one of `concurrency` threads; with `batch_size`, with a list of records.
+            concurrency: how many handlers run at a time.
+            batch_size: calls the handler with up to so many records of a partition that came together.
+            retries: how often a record is tried again whose handler raised, or a `monedula.Retry`.
+            dead_letter: the topic to which this client writes records that are given up, as `Consumer.run` does; they
+                are accepted once the brokers have acknowledged. Needs `headers=True`. The header
+                `__dlq.errors.delivery.count` has the broker's count if `"deliveryCount"` is among `columns`, and else
+                the attempts here. The dead letters of the group itself (`errors.deadletterqueue.topic.name`) are
+                written by its brokers, for what is rejected or was delivered too often.
+            reply_topic: the topic to which is written what the handler returns, as by `Consumer.run`. The record is
+                accepted once the brokers have acknowledged its replies.
+            producer: writes the dead letters and replies; if left out, a producer with the settings of this consumer.
+            on_error: called with the handler's argument, its exception and the number of attempts. Returns `"retry"`;
+                `"release"`; `"reject"`; `"dead_letter"`; `"skip"`, to accept the record nevertheless; `"stop"`, to end
+                the run with the exception; or `None` for what `retries` and `dead_letter` say.
+            max_queued_records: the records that wait or are handled beyond which brokers are asked for no more. One
+                answer may bring more of them: `max.poll.records` from each broker. No other member gets them meanwhile.
+            max_queued_bytes: the same in bytes.
+            grace: seconds that the end of the run waits for handlers. A handler that takes longer is not interrupted,
+                but its records are released, and handled again; the log warns.
+            timeout: ends the run when no record came for so many seconds and all are handled.
+
+        Raises:
+            Exception: what the handler raised, unchanged, if `on_error` returned `"stop"`. A note has topic, partition
+                and offset. Handlers that run are waited for; no other is begun.
+            ArgumentError: if an argument makes no sense, or this consumer is not subscribed.
+            KafkaTimeoutError: if brokers do not answer for what was decided last.
+            PartitionError, GroupError, ClosedError: as `batches`; `UnknownTopicError` if the topic of
+                replies or dead letters does not exist.
+        """
+        from monedula.share._run_setup import under_way
+        from monedula.workers.plans import as_plan
+        from monedula.workers.threads import ThreadRun
+
+        plan = as_plan(
+            handler=handler,
+            concurrency=concurrency,
+            order="none",
+            batch_size=batch_size,
+            retries=retries,
+            dead_letter=dead_letter,
+            reply_topic=reply_topic,
+            producer=producer,
+            transaction=None,
+            commit_interval=0.0,
+            on_error=on_error,
+            max_queued_records=max_queued_records,
+            max_queued_bytes=max_queued_bytes,
+            grace=grace,
+            timeout=timeout,
+            until=None,
+        )
+        with under_way(self, plan, awaits=False) as (run, outputs):
+            ThreadRun(self, run, outputs).run()
+
     def close(self, timeout: float = 5.0) -> None:
         """Tell what was decided, release the rest, leave the group, close the connections. May be called again.
 
@@ -188,12 +290,32 @@ class ShareConsumer(ShareConsumerBase):
         self._core.close(timeout).outcome()
         self._tell()
 
-    def _next(self, max_rows: int, max_bytes: int, timeout: float | None) -> Batch:
+    @staticmethod
+    def _open_producer(settings: RawSettings) -> Producer:
+        return Producer(cast("Settings", settings))
+
+    def _next_of_run(self, _max_rows: int, max_bytes: int, wait: float, holder: int, /) -> Batch | None:
+        try:
+            # All that was acquired: the locks of rows in hand are renewed, and those of others are not.
+            return self._next(MAX_ROWS, max_bytes, wait, holder)
+        except UNREADABLE as error:
+            self._pass_unreadable(error)
+            return None
+
+    def _serve_run(self, _holder: int, /) -> None:
+        self._core.send_decided()
+        self._tell()
+
+    def _commit_finished(self, holder: int, timeout: float) -> None:
+        # The log has what failed, as during the run.
+        self._core.commit(None, timeout, holder).outcome()
+
+    def _next(self, max_rows: int, max_bytes: int, timeout: float | None, holder: int | None = None) -> Batch:
         left = None if timeout is None else seconds("timeout", timeout)
         while True:
             self._tell()
             began = monotonic()
-            batch = self._core.next_batch(max_rows, max_bytes, self._slice(left))
+            batch = self._core.next_batch(max_rows, max_bytes, self._slice(left), holder)
             left = None if left is None else left - (monotonic() - began)
             if batch or (left is not None and left <= 0.0):
                 return batch

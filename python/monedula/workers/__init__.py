@@ -1,4 +1,6 @@
-"""`Consumer.run` and `AsyncConsumer.run`: a handler is called for each record, concurrently, but in order for each key.
+"""`run` of consumers: a handler is called for each record, concurrently, but in order for each key.
+
+A share group's has no order.
 
 The core decides which records may be started, and which offsets may be committed (`Lanes`); `threads` and `tasks` call
 the handler; `failures` decides about records whose handler raised; `outputs` writes replies, and dead letters for those

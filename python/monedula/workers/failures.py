@@ -9,13 +9,15 @@ from monedula._arguments import whole_number
 from monedula._monedula import LaneWorker
 from monedula.errors import ArgumentError
 
-Verdict = Literal["retry", "dead_letter", "skip", "stop"]
-"""Retry; write a dead letter and continue; continue without; end the run with the handler's exception."""
+Verdict = Literal["retry", "dead_letter", "skip", "stop", "release", "reject"]
+"""Retry; write a dead letter and continue; continue without; end the run with the handler's exception. In a share group
+also: have the broker deliver the records again; have it give them up."""
 
 OnError = Callable[[Any, Exception, int], Any]
 """Callback with the handler's argument, its exception, and the number of attempts; returns a `Verdict` or `None`."""
 
 _VERDICTS = ("retry", "dead_letter", "skip", "stop")
+_VERDICTS_OF_SHARE_GROUPS = (*_VERDICTS, "release", "reject")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +82,24 @@ def as_retry(retries: "int | Retry | None") -> Retry:
 class Failures:
     """Decides about records whose handler raised."""
 
-    def __init__(self, retry: Retry, has_dead_letters: bool) -> None:
+    def __init__(self, retry: Retry, *, has_dead_letters: bool, releases: bool) -> None:
         self.retry = retry
         self._has_dead_letters = has_dead_letters
+        self._verdicts = _VERDICTS_OF_SHARE_GROUPS if releases else _VERDICTS
+        given_up: Verdict = "release" if releases else "stop"
+        self._given_up: Verdict = "dead_letter" if has_dead_letters else given_up
 
     def verdict(self, attempts: int, error: Exception, said: object) -> Verdict:
         """Decide; `said` is the result of `on_error`."""
         if said is not None:
-            expected = f"expected None or one of {_VERDICTS}; 'dead_letter' needs dead_letter="
-            if said not in _VERDICTS or (said == "dead_letter" and not self._has_dead_letters):
+            expected = f"expected None or one of {self._verdicts}; 'dead_letter' needs dead_letter="
+            if said not in self._verdicts or (said == "dead_letter" and not self._has_dead_letters):
                 raise ArgumentError(f"on_error returned {said!r}: {expected}")
             return said  # type: ignore[return-value]
         retry = self.retry
         if isinstance(error, retry.on) and (retry.retries is None or attempts <= retry.retries):
             return "retry"
-        return "dead_letter" if self._has_dead_letters else "stop"
+        return self._given_up
 
 
 def annotate(error: BaseException, worker: LaneWorker, offset: int | None) -> None:

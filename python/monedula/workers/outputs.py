@@ -1,11 +1,13 @@
 """`Outputs`: where a run writes dead letters and replies: at once, or in its transactions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from monedula._monedula import Record, SendFuture
+from monedula.config import RawSettings
 from monedula.errors import InvalidRecordError, RecordTooLargeError
-from monedula.producer._dead_letters import DeadLetters, LetterProducer
+from monedula.producer._dead_letters import DeadLetters, LetterProducer, producer_settings
 from monedula.producer._send_queue import SendArguments
+from monedula.workers.plans import Plan
 from monedula.workers.replies import replies_of
 
 REFUSALS = (InvalidRecordError, RecordTooLargeError)
@@ -53,9 +55,14 @@ class Outputs:
         return reply
 
     def letters(self, records: Sequence[Record], error: BaseException, attempts: int) -> list[SendArguments]:
-        """Return the dead letters of records that are given up after so many attempts."""
+        """Return the dead letters of records that are given up.
+
+        `attempts` is how often they were tried here; records with the broker's count of deliveries have that in place.
+        """
         letters = self._letters
-        return [] if letters is None else [letters.letter(record, error, attempts) for record in records]
+        if letters is None:
+            return []
+        return [letters.letter(record, error, record.delivery_count or attempts) for record in records]
 
     def send(self, written: SendArguments) -> SendFuture:
         """Send a record whose key and value are bytes. It counts as written once the future has succeeded."""
@@ -74,3 +81,23 @@ class Outputs:
     def forget_failures(self) -> None:
         """Keep the producer from reporting failed records: the run has raised or logged the outcome."""
         self.producer._unseen_failures()
+
+
+def outputs_of(
+    plan: Plan, settings: RawSettings, group: str, open_producer: Callable[[RawSettings], LetterProducer]
+) -> Outputs | None:
+    """Return where a run writes; `None` if it writes nothing.
+
+    Args:
+        plan: its plan.
+        settings: the settings of its consumer, of which a producer of its own has those of the connection.
+        group: the group of its consumer.
+        open_producer: makes that producer.
+    """
+    if plan.dead_letter is None and plan.reply_topic is None:
+        return None
+    given = plan.transaction or plan.producer
+    producer = given or open_producer(producer_settings(settings))
+    letters = None if plan.dead_letter is None else DeadLetters(producer, plan.dead_letter, group)
+    is_transactional = plan.transaction is not None
+    return Outputs(producer, letters, plan.reply_topic, is_own=given is None, is_transactional=is_transactional)

@@ -8,12 +8,12 @@ from time import monotonic
 from typing import Protocol
 
 from monedula._logging import error_of_user, warn
-from monedula._monedula import Batch, ConsumerCore, Lanes, LaneWorker, MemberCore, Record, new_holder
+from monedula._monedula import Batch, Lanes, LaneWorker, MemberCore, Record, ShareConsumerCore, new_holder
 from monedula._process.signals import error_to_raise
 from monedula.errors import ClosedError, WakeupError
 from monedula.workers.failures import Failures, Verdict, annotate
 from monedula.workers.plans import Plan
-from monedula.workers.transactions import Round, Rounds
+from monedula.workers.transactions import Round, RoundConsumer, Rounds
 
 BYTES_AT_ONCE = 32 << 20
 """Limit on the bytes taken from the consumer at once."""
@@ -31,16 +31,27 @@ FULL_SECONDS = 0.05
 COMMIT_SECONDS = 5.0
 """Time for the last commit if handlers have used up the grace, and after Ctrl-C or a cancellation."""
 
+Member = MemberCore | ShareConsumerCore
+"""The membership of a consumer in its group, or in its share group."""
+
 
 class Figures:
-    """Counters of the runs of a consumer; `handled` is that of the runs before, since the lanes of a run count it."""
+    """Counters of the runs of a consumer; `handled` is that of the runs before, since the lanes of a run count it.
 
-    def __init__(self) -> None:
+    Those of a share group's consumer have `released` and `rejected`, too.
+    """
+
+    released: int
+    rejected: int
+
+    def __init__(self, *, of_share_group: bool) -> None:
         self.handled = 0
         self.retries = 0
         self.dead_letters = 0
         self.skipped = 0
         self.abandoned = 0
+        if of_share_group:
+            self.released = self.rejected = 0
 
 
 class Bound(Protocol):
@@ -56,34 +67,37 @@ class Bound(Protocol):
 class RunConsumer(Protocol):
     """Consumer of a run, synchronous or for asyncio."""
 
-    _core: ConsumerCore
-    _member: MemberCore
-
-    def _check_drained(self, timeout: float | None, bound: Bound | None = None) -> None: ...
-    def _tell_events(self) -> None: ...
-    def rewind(self) -> None:
-        """Go back to the committed offsets."""
+    def _check_drained(self, timeout: float | None, bound: Bound | None, /) -> None: ...
 
 
 class Run:
     """One call of `run`."""
 
     def __init__(
-        self, core: ConsumerCore, member: MemberCore, plan: Plan, bound: Bound | None, figures: Figures | None
+        self,
+        member: Member,
+        plan: Plan,
+        bound: Bound | None,
+        figures: Figures | None,
+        transacts: RoundConsumer | None = None,
     ) -> None:
         self.plan = plan
+        self.member = member
+        self.is_of_share_group = isinstance(member, ShareConsumerCore)
         self.lanes = Lanes(
             plan.order,
             plan.batch_size,
             max_rows=plan.max_queued_records,
             max_bytes=plan.max_queued_bytes,
             rows_at_once=ROWS_AT_ONCE,
-            is_transactional=plan.transaction is not None,
+            is_transactional=transacts is not None,
         )
-        self.rounds = None if plan.transaction is None else Rounds(core, self.lanes, plan.commit_interval, plan.grace)
+        self.rounds = None if transacts is None else Rounds(transacts, self.lanes, plan.commit_interval, plan.grace)
         """What the transactions of the run have; `None` in a run without."""
-        self.failures = Failures(plan.retry, plan.dead_letter is not None)
-        self.figures = figures or Figures()
+        self.failures = Failures(
+            plan.retry, has_dead_letters=plan.dead_letter is not None, releases=self.is_of_share_group
+        )
+        self.figures = figures or Figures(of_share_group=self.is_of_share_group)
         self.is_under_way = True
         self.failure: BaseException | None = None
         """Error that ends the run: raised by a handler, or by the writing of a dead letter."""
@@ -99,7 +113,6 @@ class Run:
         """True once no handler is waited for any longer: later results are ignored."""
         self.left_behind = False
         """True if rows were given up that this consumer may still own."""
-        self._member = member
         self._wanted_since: dict[tuple[str, int], float] = {}
 
     def metrics(self) -> dict[str, float]:
@@ -125,7 +138,7 @@ class Run:
 
     def add(self, batch: Batch) -> int:
         """Add a batch of the run's holder. Returns how many more handlers can begin because of it."""
-        return self.lanes.add(self._member, batch, self.holder)
+        return self.lanes.add(self.member, batch, self.holder)
 
     def is_read(self) -> bool:
         """Return true if `until` is reached and all is handled: a partition that is lost before that is read again."""
@@ -159,7 +172,7 @@ class Run:
 
     def tell(self) -> None:
         """Report the progress to the consumer."""
-        if self.lanes.report(self._member):
+        if self.lanes.report(self.member):
             self.left_behind = True
             if self.rounds is not None:
                 self.rounds.forget_aborts()
@@ -167,19 +180,17 @@ class Run:
     def tell_rest(self) -> None:
         """Report to the consumer what a run with transactions has committed: it ends."""
         self.tell()
-        self.left_behind = self.lanes.report_rest(self._member) or self.left_behind
+        self.left_behind = self.lanes.report_rest(self.member) or self.left_behind
 
     def _report(self) -> None:
-        self.look_after(self._member.rebalance_wanted())
+        self.look_after(self.member.rebalance_wanted())
         self.tell()
 
     def _given_up(self, late: list[tuple[str, int]], reason: str) -> None:
         places = ", ".join(f"{topic}-{partition}" for topic, partition in dict.fromkeys(late))
         self.figures.abandoned += len(late)
-        warn(
-            "workers",
-            f"{reason}: records of {places} stay uncommitted, and are handled again",
-        )
+        what = "are released" if self.is_of_share_group else "stay uncommitted"
+        warn("workers", f"{reason}: records of {places} {what}, and are handled again")
 
     def end(self) -> bool:
         """Start nothing more, and wait for no handler any longer. Returns true if some still run."""
@@ -201,6 +212,16 @@ class Run:
         elif verdict == "skip":
             self.figures.skipped += len(records)
             worker.finish()
+        elif verdict == "release":
+            self.figures.released += len(records)
+            annotate(error, worker, records[0].offset if records else None)
+            worker.finish("release")
+            if self.plan.on_error is None:
+                # Nobody else hears of it before the broker gives the records up.
+                error_of_user("workers", "a handler raised, and its records are released", error)
+        elif verdict == "reject":
+            self.figures.rejected += len(records)
+            worker.finish("reject")
         else:
             self.figures.dead_letters += len(records)
             worker.finish()

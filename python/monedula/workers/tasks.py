@@ -9,8 +9,7 @@ from time import monotonic
 from types import CoroutineType
 from typing import Any, Literal, Protocol
 
-from monedula._asyncio.callbacks import Callbacks
-from monedula._monedula import Batch, LaneWorker, PendingCallback, Record, SendFuture
+from monedula._monedula import Batch, LaneWorker, Record, SendFuture
 from monedula._process.signals import error_to_raise, is_of_signal_handler
 from monedula.errors import InvalidRecordError, KafkaError, TransactionAbortedError, WakeupError
 from monedula.producer._send_queue import SendArguments
@@ -35,13 +34,13 @@ TASKS_AT_ONCE = 32
 class TaskConsumer(RunConsumer, Protocol):
     """Consumer of a run with tasks."""
 
-    async def _step(
-        self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None
-    ) -> Batch: ...
-    async def _commit_finished(self, holder: int, timeout: float) -> None: ...
+    async def _next_of_run(self, max_rows: int, max_bytes: int, wait: float, holder: int, /) -> Batch | None:
+        """Return a batch for the run; an empty one, or `None`, if none came in `wait` seconds."""
 
-    def _callbacks(self) -> Callbacks: ...
-    def _call_back(self, pending: PendingCallback) -> None: ...
+    async def _serve_run(self, holder: int, /) -> None:
+        """Run callbacks, and tell what was decided, while the run takes no records."""
+
+    async def _commit_finished(self, holder: int, timeout: float) -> None: ...
 
 
 class TaskRun:
@@ -103,13 +102,14 @@ class TaskRun:
 
     async def _begin_transactions(self) -> None:
         """Take over the `transactional.id`: what a killed process left open is aborted before its records are read."""
-        if self._run.rounds is None:
+        rounds = self._run.rounds
+        if rounds is None:
             return
         sender = self._sender
         await sender._end_what_was_left()
         if not sender._initialized:
             await sender.init_transactions()
-        self._consumer.rewind()
+        rounds.rewind()
 
     async def _commit_round(self, *, is_last: bool = False, deadline: float | None = None) -> bool:
         """Commit a transaction, if one is due. Returns false if there is nothing to commit.
@@ -121,7 +121,7 @@ class TaskRun:
         if rounds is None or taken is None:
             return False
         try:
-            async with rounds.async_transaction(self._sender, self._consumer, taken, deadline):
+            async with rounds.async_transaction(self._sender, taken, deadline):
                 for each in taken.written:
                     each.send(self._sender)
         except TransactionAbortedError as error:
@@ -132,7 +132,7 @@ class TaskRun:
         except BaseException:
             rounds.is_broken = True
             raise
-        rounds.committed(taken, self._consumer._member)
+        rounds.committed(taken)
         return True
 
     async def _read(self) -> None:
@@ -147,11 +147,11 @@ class TaskRun:
             if not room:
                 heard = monotonic()
                 await self._wait("room", lambda: run.lanes.room() > 0)
-                await self._serve()
+                await consumer._serve_run(run.holder)
                 continue
             is_over = run.is_read()
             wait = 0.0 if is_over else POLL_SECONDS
-            batch = await consumer._step(run.holder, room, run.room_bytes(), 0.0, wait)
+            batch = await consumer._next_of_run(room, run.room_bytes(), wait, run.holder)
             if batch:
                 heard = monotonic()
                 self._wake(run.add(batch))
@@ -175,7 +175,7 @@ class TaskRun:
             await self._wait("idle", run.lanes.is_idle)
             try:
                 if ending.serves:
-                    await self._serve()
+                    await self._consumer._serve_run(run.holder)
             except Exception as raised:
                 if not isinstance(raised, KafkaError):
                     failure = error_to_raise(failure, raised)
@@ -184,7 +184,7 @@ class TaskRun:
             raise failure
 
     async def _close(self, error: BaseException | None, workers: "list[asyncio.Task[None]]") -> BaseException | None:
-        run, member = self._run, self._consumer._member
+        run, member = self._run, self._run.member
         self._ended = True
         if run.end():
             self._cancels = True
@@ -218,7 +218,7 @@ class TaskRun:
                 pass
         finally:
             self._run.tell_rest()
-            self._consumer._member.holder_ended(self._run.holder)
+            self._run.member.holder_ended(self._run.holder)
             if self._sender._left == "commit":
                 # Not known to be committed: the next run finds out, and only then goes back.
                 self._run.left_behind = False
@@ -228,19 +228,10 @@ class TaskRun:
 
     def _look_after(self) -> None:
         run = self._run
-        run.look_after(self._consumer._member.rebalance_wanted())
+        run.look_after(run.member.rebalance_wanted())
         run.tell()
         if run.lanes.next_due() == 0.0:
             self._wake(1)
-
-    async def _serve(self) -> None:
-        consumer = self._consumer
-        await consumer._callbacks().wait()
-        pending = consumer._core.poll_callbacks(0.0, self._run.holder)
-        consumer._tell_events()
-        if pending is not None:
-            consumer._call_back(pending)
-            await consumer._callbacks().wait()
 
     async def _wait(self, until: Literal["room", "idle"], is_so: Callable[[], bool]) -> None:
         if is_so():

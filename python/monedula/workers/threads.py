@@ -6,7 +6,7 @@ from functools import partial
 from time import monotonic
 from typing import Literal, Protocol
 
-from monedula._monedula import Batch, LaneWorker, PendingCallback, Record
+from monedula._monedula import Batch, LaneWorker, Record
 from monedula._process.signals import error_to_raise, is_of_signal_handler
 from monedula._process.threads import no_thread
 from monedula.errors import KafkaError, TransactionAbortedError, WakeupError
@@ -28,13 +28,13 @@ from monedula.workers.runs import (
 class ThreadConsumer(RunConsumer, Protocol):
     """Consumer of a run with threads."""
 
-    def _next(
-        self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, holder: int | None = None
-    ) -> Batch: ...
-    def _commit_finished(self, holder: int, timeout: float) -> None: ...
+    def _next_of_run(self, max_rows: int, max_bytes: int, wait: float, holder: int, /) -> Batch | None:
+        """Return a batch for the run; an empty one, or `None`, if none came in `wait` seconds."""
 
-    def _tell_commits(self) -> None: ...
-    def _call_back(self, pending: PendingCallback) -> None: ...
+    def _serve_run(self, holder: int, /) -> None:
+        """Run callbacks, and tell what was decided, while the run takes no records."""
+
+    def _commit_finished(self, holder: int, timeout: float) -> None: ...
 
 
 class ThreadRun:
@@ -93,13 +93,14 @@ class ThreadRun:
 
     def _begin_transactions(self) -> None:
         """Take over the `transactional.id`: what a killed process left open is aborted before its records are read."""
-        if self._run.rounds is None:
+        rounds = self._run.rounds
+        if rounds is None:
             return
         sender = self._sender
         sender._end_what_was_left()
         if not sender._initialized:
             sender.init_transactions()
-        self._consumer.rewind()
+        rounds.rewind()
 
     def _commit_round(self, *, is_last: bool = False, deadline: float | None = None) -> bool:
         """Commit a transaction, if one is due. Returns false if there is nothing to commit.
@@ -114,7 +115,7 @@ class ThreadRun:
         if taken is None:
             return False
         try:
-            with rounds.transaction(self._sender, self._consumer, taken, deadline):
+            with rounds.transaction(self._sender, taken, deadline):
                 for each in taken.written:
                     each.send(self._sender)
         except TransactionAbortedError as error:
@@ -126,7 +127,7 @@ class ThreadRun:
         except BaseException:
             rounds.is_broken = True
             raise
-        rounds.committed(taken, self._consumer._member)
+        rounds.committed(taken)
         return True
 
     def _start(self, workers: list[threading.Thread]) -> None:
@@ -148,11 +149,11 @@ class ThreadRun:
             if not room:
                 heard = monotonic()
                 self._wait("room", lambda: run.lanes.room() > 0)
-                self._serve()
+                consumer._serve_run(run.holder)
                 continue
             is_over = run.is_read()
             wait = 0.0 if is_over else POLL_SECONDS
-            batch = consumer._next(room, run.room_bytes(), 0.0, wait, run.holder)
+            batch = consumer._next_of_run(room, run.room_bytes(), wait, run.holder)
             if batch:
                 heard = monotonic()
                 self._take(batch)
@@ -182,7 +183,7 @@ class ThreadRun:
             self._wait("idle", run.lanes.is_idle)
             try:
                 if ending.serves:
-                    self._serve()
+                    self._consumer._serve_run(run.holder)
             except Exception as raised:
                 if not isinstance(raised, KafkaError):
                     failure = error_to_raise(failure, raised)
@@ -192,7 +193,7 @@ class ThreadRun:
             raise failure
 
     def _close(self, error: BaseException | None) -> BaseException | None:
-        run, member = self._run, self._consumer._member
+        run, member = self._run, self._run.member
         with self._lock:
             self._ended = True
             self._available.notify_all()
@@ -224,7 +225,7 @@ class ThreadRun:
                 pass
         finally:
             self._run.tell_rest()
-            self._consumer._member.holder_ended(self._run.holder)
+            self._run.member.holder_ended(self._run.holder)
             if self._sender._left == "commit":
                 # Not known to be committed: the next run finds out, and only then goes back.
                 self._run.left_behind = False
@@ -233,19 +234,12 @@ class ThreadRun:
         return self._run.plan.grace if self._ending is None else self._ending.seconds_left()
 
     def _look_after(self) -> None:
-        wanted = self._consumer._member.rebalance_wanted()
+        wanted = self._run.member.rebalance_wanted()
         with self._lock:
             self._run.look_after(wanted)
             if self._idle and self._run.lanes.next_due() == 0.0:
                 self._available.notify()
         self._run.tell()
-
-    def _serve(self) -> None:
-        pending = self._consumer._core.poll_callbacks(0.0, self._run.holder)
-        self._consumer._tell_events()
-        self._consumer._tell_commits()
-        if pending is not None:
-            self._consumer._call_back(pending)
 
     def _wait(self, until: Literal["room", "idle"], is_so: Callable[[], bool]) -> None:
         with self._lock:

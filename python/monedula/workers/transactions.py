@@ -9,9 +9,9 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from time import monotonic
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from monedula._monedula import ConsumerCore, LaneRound, Lanes, MemberCore, SendFuture
+from monedula._monedula import ConsumerCore, LaneRound, Lanes, SendFuture
 from monedula.errors import ArgumentError, ClosedError, KafkaTimeoutError, TransactionAbortedError
 from monedula.producer._dead_letters import LetterProducer
 from monedula.producer._send_queue import SendArguments
@@ -25,6 +25,12 @@ ROUND_RECORDS = 1_000
 
 MAX_ABORTS = 3
 """Number of rounds that may be aborted one after the other, while no partition is lost."""
+
+
+class RoundConsumer(Consumer, Protocol):
+    """Consumer of a run with transactions."""
+
+    _core: ConsumerCore
 
 
 class Written:
@@ -83,17 +89,17 @@ class Rounds:
     """Finished records of a run that are in no committed transaction yet.
 
     Args:
-        core: the consumer of the run, for its positions.
+        consumer: the consumer of the run.
         lanes: the records of the run.
         interval: seconds between rounds.
         patience: seconds to wait for a commit whose outcome is not known.
     """
 
-    def __init__(self, core: ConsumerCore, lanes: Lanes, interval: float, patience: float) -> None:
+    def __init__(self, consumer: RoundConsumer, lanes: Lanes, interval: float, patience: float) -> None:
         self.patience = patience
         self.is_broken = False
         """True once a round has failed for good: its outcome may not even be known."""
-        self._core = core
+        self._consumer = consumer
         self._lanes = lanes
         self._interval = interval
         self._last = monotonic()
@@ -148,7 +154,7 @@ class Rounds:
         """
         with self._lock:
             self._is_under_way = True
-            rows = self._lanes.round(self._core, is_last)
+            rows = self._lanes.round(self._consumer._core, is_last)
             if rows is None:
                 self._last = monotonic()
                 self._end()
@@ -156,11 +162,15 @@ class Rounds:
         offsets = {TopicPartition(*place): offset for place, offset in rows.offsets.items()}
         return Round(rows, offsets, [Written(each, place) for written, place in rows.written for each in written])
 
-    def committed(self, taken: Round, member: MemberCore) -> None:
+    def rewind(self) -> None:
+        """Go back to the committed offsets: what an earlier process has left open is handled again."""
+        self._consumer.rewind()
+
+    def committed(self, taken: Round) -> None:
         """The transaction was committed: report it to the consumer."""
         self._last = monotonic()
         self._aborts = 0
-        self._lanes.commit(member, taken.rows)
+        self._lanes.commit(self._consumer._member, taken.rows)
         self._end()
 
     def forget_aborts(self) -> None:
@@ -189,14 +199,11 @@ class Rounds:
             raise error
 
     @contextmanager
-    def transaction(
-        self, producer: Producer, consumer: Consumer, taken: Round, deadline: float | None
-    ) -> Iterator[None]:
+    def transaction(self, producer: Producer, taken: Round, deadline: float | None) -> Iterator[None]:
         """Commit a transaction with the round's offsets, and with the records that the block sends.
 
         Args:
             producer: the producer of the run.
-            consumer: its consumer.
             taken: the round.
             deadline: the monotonic time at which the run ends; `None` while it goes on.
 
@@ -208,7 +215,7 @@ class Rounds:
             with producer._transaction_until(deadline) as transaction:
                 yield
                 taken.check_owned()
-                transaction.send_offsets(consumer, taken.offsets, timeout=producer._seconds_until(deadline))
+                transaction.send_offsets(self._consumer, taken.offsets, timeout=producer._seconds_until(deadline))
         except KafkaTimeoutError as error:
             until = monotonic() + self.patience if deadline is None else deadline
             while producer._left == "commit":
@@ -225,14 +232,14 @@ class Rounds:
 
     @asynccontextmanager
     async def async_transaction(
-        self, producer: AsyncProducer, consumer: Consumer, taken: Round, deadline: float | None
+        self, producer: AsyncProducer, taken: Round, deadline: float | None
     ) -> AsyncIterator[None]:
         """The same for asyncio."""
         try:
             async with producer._transaction_until(deadline) as transaction:
                 yield
                 taken.check_owned()
-                await transaction.send_offsets(consumer, taken.offsets, timeout=producer._seconds_until(deadline))
+                await transaction.send_offsets(self._consumer, taken.offsets, timeout=producer._seconds_until(deadline))
         except KafkaTimeoutError as error:
             until = monotonic() + self.patience if deadline is None else deadline
             while producer._left == "commit":

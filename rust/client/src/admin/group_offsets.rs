@@ -1,4 +1,4 @@
-//! Committed offsets of groups: listing, changing, resetting and deleting them.
+//! Committed offsets of groups, and start offsets of share groups: listing, changing, resetting and deleting them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use monedula_protocol::messages::offset_delete::{
 
 use super::call::{AdminCall, CallResult, ItemCall, Items, Recipient, Refusal, Subject, by_topic, read, refuse_all};
 use super::offsets::{ListedOffset, OffsetSpec};
+use super::share_groups::{SHARE, ShareOffset};
 use super::{Admin, AdminContext};
 use crate::coordinator::check_group;
 use crate::error::{ClientError, Refused};
@@ -60,7 +61,13 @@ impl Admin {
         timeout: Duration,
     ) -> AdminCall<Items<TopicPartition, Option<CommitOffset>>> {
         self.until_closed(move |context| async move {
-            let committed = context.base.coordinators.committed(group, partitions, timeout).await?;
+            let started = Instant::now();
+            let committed = context.base.coordinators.committed(group.clone(), partitions.clone(), timeout).await?;
+            let left = timeout.saturating_sub(started.elapsed());
+            if committed.values().all(|found| matches!(found, Ok(None))) && context.is_share_group(&group, left).await?
+            {
+                return context.list_share_offsets(&group, partitions, timeout.saturating_sub(started.elapsed())).await;
+            }
             let item = |(partition, found): (_, Result<_, Fault>)| (partition, found.map_err(ClientError::from));
             Ok(committed.into_iter().map(item).collect())
         })
@@ -73,7 +80,11 @@ impl Admin {
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         timeout: Duration,
     ) -> AdminCall<Items<TopicPartition, i64>> {
-        self.until_closed(move |context| async move { context.alter_group_offsets(group, offsets, timeout).await })
+        self.until_closed(move |context| async move {
+            let started = Instant::now();
+            let is_share = context.is_share_group(&group, timeout).await?;
+            context.alter_group_offsets(group, is_share, offsets, timeout.saturating_sub(started.elapsed())).await
+        })
     }
 
     /// Resets the committed offsets of a group that has no members; a dry run commits nothing.
@@ -100,7 +111,13 @@ impl Admin {
     ) -> AdminCall<Items<TopicPartition, ()>> {
         self.until_closed(move |context| async move {
             check_group(&group)?;
-            context.run(DeleteOffsets { group }, partitions, timeout).await
+            let started = Instant::now();
+            let is_share = context.is_share_group(&group, timeout).await?;
+            let left = timeout.saturating_sub(started.elapsed());
+            match is_share {
+                true => context.delete_share_offsets(group, partitions, left).await,
+                false => context.run(DeleteOffsets { group }, partitions, left).await,
+            }
         })
     }
 }
@@ -109,9 +126,13 @@ impl AdminContext {
     async fn alter_group_offsets(
         &self,
         group: String,
+        is_share: bool,
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         timeout: Duration,
     ) -> Result<Items<TopicPartition, i64>, ClientError> {
+        if is_share {
+            return self.alter_share_offsets(group, offsets, timeout).await;
+        }
         let wanted: BTreeMap<TopicPartition, i64> =
             offsets.iter().map(|(partition, at)| (partition.clone(), at.offset)).collect();
         let committed = self.base.coordinators.commit(group, offsets, timeout).await?;
@@ -122,10 +143,28 @@ impl AdminContext {
         Ok(committed.into_iter().map(item).collect())
     }
 
-    /// The partitions of `which` with the offsets that the group has committed for them.
+    /// The start offsets of a share group in these partitions, or in all that it reads.
+    async fn list_share_offsets(
+        &self,
+        group: &str,
+        partitions: Option<Vec<TopicPartition>>,
+        timeout: Duration,
+    ) -> Result<Items<TopicPartition, Option<CommitOffset>>, ClientError> {
+        let mut found = self.share_offsets(group, timeout).await?;
+        let partitions = partitions.unwrap_or_else(|| found.keys().cloned().collect());
+        let item = |partition: TopicPartition| {
+            let start = found.remove(&partition).map_or(Ok(None), |found| found.map(ShareOffset::committed));
+            (partition, start)
+        };
+        Ok(partitions.into_iter().map(item).collect())
+    }
+
+    /// The partitions of `which` with the offsets that the group has committed for them; of a share group, with those
+    /// where they start.
     pub(super) async fn committed_of(
         &self,
         group: &str,
+        is_share: bool,
         which: &Which,
         timeout: Duration,
     ) -> Result<BTreeMap<TopicPartition, Option<CommitOffset>>, ClientError> {
@@ -136,6 +175,10 @@ impl AdminContext {
             Which::Partitions(partitions) => Some(partitions.clone()),
         };
         let left = timeout.saturating_sub(started.elapsed());
+        if is_share {
+            let listed = self.list_share_offsets(group, partitions, left).await?;
+            return listed.into_iter().map(|(partition, found)| Ok((partition, found?))).collect();
+        }
         let committed = self.base.coordinators.committed(group.to_owned(), partitions, left).await?;
         committed.into_iter().map(|(partition, found)| Ok((partition, found?))).collect()
     }
@@ -159,8 +202,8 @@ impl Reset {
             ResetTarget::Offsets(offsets) => Which::Partitions(offsets.keys().cloned().collect()),
             _ => which,
         };
-        self.refuse_if_in_use(matches!(which, Which::All)).await?;
-        let committed = self.context.committed_of(&self.group, &which, self.left()).await?;
+        let is_share = self.check_unused(matches!(which, Which::All)).await?;
+        let committed = self.context.committed_of(&self.group, is_share, &which, self.left()).await?;
         let before: BTreeMap<TopicPartition, Option<i64>> =
             committed.into_iter().map(|(partition, at)| (partition, at.map(|at| at.offset))).collect();
         let mut outcomes = self.targets(&before, &target).await?;
@@ -170,7 +213,8 @@ impl Reset {
                 let at = CommitOffset { offset, leader_epoch: -1, metadata: String::new() };
                 Some((partition.clone(), at))
             });
-            let done = self.context.alter_group_offsets(self.group.clone(), moved.collect(), self.left()).await?;
+            let done =
+                self.context.alter_group_offsets(self.group.clone(), is_share, moved.collect(), self.left()).await?;
             for (partition, outcome) in done {
                 if let Err(error) = outcome {
                     outcomes.insert(partition, Err(error));
@@ -185,18 +229,18 @@ impl Reset {
     }
 
     /// Fails if the group has members. The coordinator refuses such a commit too, but not in a dry
-    /// run, and with a less specific error.
-    async fn refuse_if_in_use(&self, must_exist: bool) -> Result<(), ClientError> {
+    /// run, and with a less specific error. Returns whether it is a share group.
+    async fn check_unused(&self, must_exist: bool) -> Result<bool, ClientError> {
         for (group, described) in self.context.describe_groups(vec![self.group.clone()], self.left()).await? {
             match described {
-                Ok(described) if described.members.is_empty() => {}
+                Ok(described) if described.members.is_empty() => return Ok(described.kind == SHARE),
                 Ok(_) => return Err(ClientError::GroupInUse { group, code: ErrorCode::NonEmptyGroup }),
                 // Offsets may be committed for a group before it has its first member.
                 Err(ClientError::Refused(refused)) if refused.code == ErrorCode::GroupIdNotFound && !must_exist => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     async fn targets(

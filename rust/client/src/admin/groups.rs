@@ -1,4 +1,4 @@
-//! Groups of the classic protocol and of KIP-848: listing, describing and deleting them.
+//! Groups of the classic protocol, of KIP-848 and share groups: listing, describing and deleting them.
 
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use monedula_protocol::messages::list_groups::{ListGroupsRequest, ListedGroup};
 use super::call::{AdminCall, CallResult, ItemCall, Items, Recipient, Refusal, Subject, read, refuse_all};
 use super::cluster::Node;
 use super::listed::{Listed, Unrest};
+use super::share_groups::{describe_share_groups, is_of_another_type};
 use super::{Admin, AdminContext};
 use crate::coordinator::Failure;
 use crate::error::ClientError;
@@ -50,7 +51,7 @@ pub struct GroupListing {
 pub struct GroupDescription {
     /// The state, such as `Stable`.
     pub state: String,
-    /// `classic` or `consumer`.
+    /// `classic`, `consumer` or `share`.
     pub kind: &'static str,
     /// The protocol type, such as `consumer` or `connect`.
     pub protocol_type: String,
@@ -58,7 +59,7 @@ pub struct GroupDescription {
     pub assignor: String,
     /// The coordinator.
     pub coordinator: Option<Node>,
-    /// The group epoch, under KIP-848.
+    /// The group epoch, under KIP-848 and of share groups.
     pub epoch: Option<i32>,
     /// The members.
     pub members: Vec<MemberDescription>,
@@ -77,7 +78,7 @@ pub struct MemberDescription {
     pub host: String,
     /// The member's rack, if it sends one.
     pub rack: Option<String>,
-    /// The member epoch, under KIP-848.
+    /// The member epoch, under KIP-848 and of share groups.
     pub epoch: Option<i32>,
     /// The topics that it subscribes to by name.
     pub topics: Vec<String>,
@@ -213,28 +214,47 @@ impl ItemCall for DescribeGroups {
         Recipient::Coordinator(group.clone())
     }
 
-    /// Asks for the groups as ones of KIP-848 first, and then for the others as classic groups.
+    /// Asks for the groups as ones of KIP-848 first, then for the others as classic groups, then as share groups.
     async fn ask(&self, context: &AdminContext, node: NodeId, groups: &[String]) -> CallResult<Self> {
-        let (mut answers, mut classic) = (Vec::new(), Vec::new());
-        match describe_consumer_groups(context, node, groups).await {
-            Ok(described) => {
-                for (group, outcome) in described {
-                    match outcome {
-                        Err(Refusal { code: ErrorCode::GroupIdNotFound | ErrorCode::UnsupportedVersion, .. }) => {
-                            classic.push(group);
-                        }
-                        outcome => answers.push((group, outcome)),
-                    }
+        let (mut answers, mut others) = (Vec::new(), groups.to_vec());
+        if let Some(described) = supported(describe_consumer_groups(context, node, groups).await)? {
+            others.clear();
+            for (group, outcome) in described {
+                match outcome {
+                    Err(refusal) if is_of_another_type(refusal.code) => others.push(group),
+                    outcome => answers.push((group, outcome)),
                 }
             }
-            // Brokers before Kafka 3.7 lack the API; all of their groups are classic.
-            Err(Failure::Final(ClientError::UnsupportedVersion { .. })) => classic = groups.to_vec(),
-            Err(failure) => return Err(failure),
         }
-        if !classic.is_empty() {
-            answers.extend(describe_classic_groups(context, node, &classic).await?);
+        if others.is_empty() {
+            return Ok(answers);
         }
+        let described = describe_classic_groups(context, node, &others).await?;
+        let is_other = |(_, outcome): &(_, Result<_, Refusal>)| {
+            outcome.as_ref().is_err_and(|refusal: &Refusal| is_of_another_type(refusal.code))
+        };
+        let (mut unknown, of_type): (Vec<_>, Vec<_>) = described.into_iter().partition(is_other);
+        answers.extend(of_type);
+        let names: Vec<String> = unknown.iter().map(|(group, _)| group.clone()).collect();
+        if !names.is_empty()
+            && let Some(described) = supported(describe_share_groups(context, node, &names).await)?
+        {
+            let described = described.into_iter().filter(|each| !is_other(each)).collect::<Vec<_>>();
+            unknown.retain(|(group, _)| described.iter().all(|(other, _)| other != group));
+            answers.extend(described);
+        }
+        answers.extend(unknown);
         Ok(answers)
+    }
+}
+
+/// The answer of a broker; `None` if it lacks the API, and so has no groups of its type: those of KIP-848 before Kafka
+/// 3.7, share groups before 4.1.
+fn supported<T>(answered: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match answered {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Failure::Final(ClientError::UnsupportedVersion { .. })) => Ok(None),
+        Err(failure) => Err(failure),
     }
 }
 

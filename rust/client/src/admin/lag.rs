@@ -1,4 +1,4 @@
-//! The lag of a consumer group.
+//! The lag of a group.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use super::call::{AdminCall, Items};
 use super::group_offsets::Which;
 use super::groups::{GroupDescription, MemberDescription};
 use super::offsets::{ListedOffset, OffsetSpec};
+use super::share_groups::SHARE;
 use super::{Admin, AdminContext};
 use crate::coordinator::check_group;
 use crate::error::ClientError;
@@ -31,7 +32,9 @@ pub struct PartitionLag {
     pub log_start: i64,
     /// The high watermark: the offset after the last record that consumers can read.
     pub log_end: i64,
-    /// Member id, client id and host of the member that owns the partition.
+    /// The number of records that a share group has not done with, as its broker counts them; `None` for other groups.
+    pub lag: Option<i64>,
+    /// Member id, client id and host of the member that owns the partition; `None` if several do, in a share group.
     pub owner: Option<(String, String, String)>,
 }
 
@@ -53,12 +56,14 @@ impl AdminContext {
         };
         let described = described?;
         let owners = owners_of(&described);
-        let mut committed = self.committed_of(&group, &which, left()).await?;
+        let is_share = described.kind == SHARE;
+        let mut committed = self.committed_of(&group, is_share, &which, left()).await?;
         if matches!(which, Which::All) {
             for partition in owners.keys() {
                 committed.entry((*partition).clone()).or_insert(None);
             }
         }
+        let lags = if is_share { self.share_offsets(&group, left()).await? } else { BTreeMap::new() };
         let at = |spec| committed.keys().map(|partition| (partition.clone(), spec)).collect();
         // Both at the same time: a leader that is silent must not use up the time of the second lookup.
         let (starts, ends) = tokio::join!(
@@ -69,11 +74,12 @@ impl AdminContext {
         let item = |(partition, end): (TopicPartition, Result<ListedOffset, ClientError>)| {
             let lag = end.and_then(|end| {
                 let start = starts.get(&partition).cloned().unwrap_or(Ok(end))?;
-                let owner = owners.get(&partition);
+                let owner = owners.get(&partition).copied().flatten();
                 Ok(PartitionLag {
                     committed: committed.get(&partition).and_then(|at| at.as_ref().map(|at| at.offset)),
                     log_start: start.offset.unwrap_or(0),
                     log_end: end.offset.unwrap_or(0),
+                    lag: lags.get(&partition).and_then(|found| found.as_ref().ok()?.lag),
                     owner: owner.map(|by| (by.member_id.clone(), by.client_id.clone(), by.host.clone())),
                 })
             });
@@ -86,7 +92,13 @@ impl AdminContext {
 
 type Listed = BTreeMap<TopicPartition, Result<ListedOffset, ClientError>>;
 
-fn owners_of(group: &GroupDescription) -> BTreeMap<&TopicPartition, &MemberDescription> {
-    let members = group.members.iter();
-    members.flat_map(|member| member.assignment.iter().map(move |partition| (partition, member))).collect()
+/// The member that owns a partition; `None` if several do.
+fn owners_of(group: &GroupDescription) -> BTreeMap<&TopicPartition, Option<&MemberDescription>> {
+    let mut owners = BTreeMap::new();
+    for member in &group.members {
+        for partition in &member.assignment {
+            owners.entry(partition).and_modify(|owner| *owner = None).or_insert(Some(member));
+        }
+    }
+    owners
 }

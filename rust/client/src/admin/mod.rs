@@ -22,6 +22,7 @@ mod progress;
 mod quorum;
 mod reassignments;
 mod scram_credentials;
+mod share_groups;
 mod topics;
 mod transactions;
 mod words;

@@ -2,6 +2,7 @@
 //! to raise, and who waits.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -208,12 +209,25 @@ impl ShareBuffer {
         if self.is_implicit {
             state.held.accept_rest(holder);
         }
-        let acknowledgements = state.held.take_decided(None, now);
         drop(state);
+        self.send_decided();
+    }
+
+    /// Sends what was decided.
+    pub(super) fn send_decided(&self) {
+        let now = self.now();
+        let acknowledgements = self.state().held.take_decided(None, now);
         if !acknowledgements.is_empty() {
             // The driver may have ended; the broker releases the rows then.
             let _ = self.command(ShareCommand::Acknowledge { acknowledgements, reply: None });
         }
+    }
+
+    /// The rows of a batch go to handlers. None are fetched ahead of these: the rows that wait for a handler are ahead.
+    pub(super) fn hand_over(&self, batch: u64) -> Vec<(TopicPartition, Range<usize>)> {
+        let mut state = self.state();
+        (state.handed_out_at, state.pace, state.fetches_ahead) = (None, None, false);
+        state.held.hand_over(batch)
     }
 
     /// The next batch, whose rows `holder` holds; `None` if `until` passes before there is one.

@@ -9,6 +9,7 @@ use monedula_columns::{BatchColumns, BufferPool, ColumnBatch};
 use monedula_engine::TopicPartition;
 use monedula_engine::group::consumer::member_id;
 use monedula_engine::share::{AcknowledgeType, Decided};
+use monedula_protocol::types::Uuid;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -17,6 +18,7 @@ use super::ShareStatus;
 use super::buffer::ShareBuffer;
 use super::command::{AcknowledgeOutcome, Scope, ShareCommand};
 use super::driver::{Driver, Observed};
+use super::telemetry;
 use crate::base::ClientBase;
 use crate::budget::Budget;
 use crate::config::ClientConfig;
@@ -31,6 +33,7 @@ use crate::metrics::Metrics;
 use crate::net::metadata::View;
 use crate::reach::Reach;
 use crate::tasks::block_until;
+use crate::telemetry::{RegisteredMetrics, Telemetry};
 use crate::trouble::{Trouble, check_registry};
 
 /// Time for which a member that is dropped without being closed tries to leave its group.
@@ -47,6 +50,8 @@ pub struct ShareHealth {
     pub bootstrapped: bool,
     /// Time for which the client has been failing, with the last error.
     pub failing: Option<(Duration, String)>,
+    /// Time for which the schema registry could not be asked, and the last reason.
+    pub registry_failing: Option<(Duration, String)>,
     /// Bytes of the budget in use, and its size.
     pub budget: (usize, usize),
     /// Retried errors by name.
@@ -57,6 +62,10 @@ pub struct ShareHealth {
     pub status: Option<ShareStatus>,
     /// Counters of the membership.
     pub figures: GroupFigures,
+    /// The id that a broker gave this client for the metrics that it pushes (KIP-714).
+    pub client_instance_id: Option<Uuid>,
+    /// The group.
+    pub group_id: Option<String>,
     /// Rows in the user's hands of which nothing was decided.
     pub rows_in_hand: usize,
     /// Records whose acknowledgement took no effect, or may not have.
@@ -73,6 +82,7 @@ pub struct ShareConsumer {
     pool: BufferPool,
     reach: Reach,
     observed: Arc<Mutex<Observed>>,
+    telemetry: Option<Arc<Telemetry>>,
     runtime: Handle,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Gets the task in which a dropped member leaves its group.
@@ -98,6 +108,7 @@ impl ShareConsumer {
         let metrics = base.metrics.clone();
         let buffer = ShareBuffer::new(&config, columns.into(), has_delivery_count, pool.clone(), metrics, commands);
         let (buffer, reach, observed) = (Arc::new(buffer), Reach::default(), Arc::default());
+        let telemetry = telemetry::start(&base, &observed, runtime, seed);
         let driver = Driver {
             base: base.clone(),
             buffer: buffer.clone(),
@@ -115,6 +126,7 @@ impl ShareConsumer {
             pool,
             reach,
             observed,
+            telemetry,
             runtime: runtime.clone(),
             tasks: Mutex::new(tasks),
             on_leave_task: OnceLock::new(),
@@ -173,6 +185,29 @@ impl ShareConsumer {
     /// Decides what becomes of those of these rows of a batch that are undecided.
     pub fn decide_undecided(&self, batch: u64, rows: Range<usize>, kind: AcknowledgeType) {
         self.buffer.state().held.decide_undecided(batch, rows, kind);
+    }
+
+    /// The rows of a batch go to handlers, which decide of each by itself: what its holder asks for next accepts none of
+    /// them. Returns the rows of each partition.
+    pub fn hand_over(&self, batch: u64) -> Vec<(TopicPartition, Range<usize>)> {
+        self.buffer.hand_over(batch)
+    }
+
+    /// Asks whether the handler of a row may begin: its lock is not over. Locks of the batch are renewed for
+    /// `share.renew.max.ms` from now on.
+    pub fn begin(&self, batch: u64, row: usize) -> bool {
+        let now = self.buffer.now();
+        self.buffer.state().held.begin(batch, row, now)
+    }
+
+    /// What `holder` was handed and is undecided is released.
+    pub fn release_rest_of(&self, holder: u64) {
+        self.buffer.state().held.release_rest_of(holder);
+    }
+
+    /// Sends what was decided, in the background.
+    pub fn send_decided(&self) {
+        self.buffer.send_decided();
     }
 
     /// What `holder` was handed is accepted.
@@ -301,6 +336,11 @@ impl ShareConsumer {
         &self.base.metrics
     }
 
+    /// The user's metrics, which are pushed to brokers.
+    pub fn registered_metrics(&self) -> &Arc<RegisteredMetrics> {
+        &self.base.registered_metrics
+    }
+
     /// The events that wait to be logged.
     pub fn log(&self) -> &Log {
         &self.base.log
@@ -321,11 +361,14 @@ impl ShareConsumer {
             brokers: view.cluster.brokers.len(),
             bootstrapped: view.answers > 0,
             failing,
+            registry_failing: self.base.config.schema_registry.as_ref().and_then(|registry| registry.failing()),
             budget: (self.budget.used(), self.budget.limit()),
             retried_errors: self.base.metrics.retriable_errors(),
             certificate_expires: self.base.config.certificate_expires(),
             status: observed.status.clone(),
             figures: observed.figures.counted.clone(),
+            client_instance_id: self.telemetry.as_ref().and_then(|telemetry| telemetry.client_instance_id()),
+            group_id: self.base.config.group_id.clone(),
             rows_in_hand: self.buffer.state().held.undecided(),
             unacknowledged: observed.unacknowledged,
             last_error: observed.figures.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone())),
@@ -365,6 +408,9 @@ impl ShareConsumer {
         let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
         if let Some(driver) = tasks.pop() {
             block_until(&self.runtime, until, async move { _ = driver.await });
+        }
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.finish_by(&self.runtime, until);
         }
         end(&aborts, &self.buffer, &self.base);
         self.base.log.finish();

@@ -10,6 +10,7 @@ mod consumer;
 mod driver;
 mod fetched_rows;
 mod requests;
+mod telemetry;
 
 #[cfg(test)]
 mod tests;

@@ -77,6 +77,9 @@ const SENT: u8 = UNDECIDED - 1;
 #[derive(Debug)]
 pub(super) struct HeldBatch {
     pub(super) holder: u64,
+    /// True if handlers decide of each row by itself.
+    pub(super) is_handed_over: bool,
+    /// When the rows were received, or the last handler of one began.
     since: Now,
     pub(super) parts: Vec<PartState>,
     /// What was decided, one byte a row: the number of an acknowledgement type, or one of the above.
@@ -90,11 +93,27 @@ impl HeldBatch {
     pub(super) fn new(holder: u64, parts: Vec<HeldPart>, now: Now) -> Self {
         let rows = parts.last().map_or(0, |part| part.rows().end);
         let parts = parts.into_iter().map(|part| PartState { part, renewal: None, is_final: false }).collect();
-        Self { holder, since: now, parts, decisions: vec![UNDECIDED; rows], undecided: rows, unsent: 0 }
+        let decisions = vec![UNDECIDED; rows];
+        Self { holder, is_handed_over: false, since: now, parts, decisions, undecided: rows, unsent: 0 }
     }
 
     pub(super) fn rows(&self) -> usize {
         self.decisions.len()
+    }
+
+    pub(super) fn hand_over(&mut self) -> Vec<(TopicPartition, Range<usize>)> {
+        self.is_handed_over = true;
+        self.parts.iter().map(|state| (state.part.partition.clone(), state.part.rows())).collect()
+    }
+
+    /// True if the row is locked; then the locks are renewed for the longest time from now on.
+    pub(super) fn begin(&mut self, row: usize, now: Now) -> bool {
+        let is_locked = |state: &PartState| state.part.rows().contains(&row) && state.part.deadline > now;
+        let begins = self.parts.iter().any(is_locked);
+        if begins {
+            self.since = now;
+        }
+        begins
     }
 
     pub(super) fn undecided(&self) -> usize {

@@ -76,9 +76,22 @@ impl HeldRows {
         self.batches.iter().rev().find_map(|(id, batch)| Some((*id, batch.row_of(partition, offset)?)))
     }
 
-    /// Accepts what is undecided of all batches of a holder, who asks for the next one.
+    /// The rows of a batch go to handlers, which decide of each by itself: what its holder asks for next accepts none of
+    /// them. Returns the rows of each part.
+    pub fn hand_over(&mut self, id: u64) -> Vec<(TopicPartition, Range<usize>)> {
+        self.batches.get_mut(&id).map_or_else(Vec::new, HeldBatch::hand_over)
+    }
+
+    /// Asks whether the handler of a row may begin: it is locked. The locks of its batch are renewed for the longest time
+    /// from now on.
+    pub fn begin(&mut self, id: u64, row: usize, now: Now) -> bool {
+        self.batches.get_mut(&id).is_some_and(|batch| batch.begin(row, now))
+    }
+
+    /// Accepts what is undecided of all batches of a holder, who asks for the next one; except of those that were handed
+    /// over.
     pub fn accept_rest(&mut self, holder: u64) {
-        for batch in self.batches.values_mut().filter(|batch| batch.holder == holder) {
+        for batch in self.batches.values_mut().filter(|batch| batch.holder == holder && !batch.is_handed_over) {
             batch.decide_rest(AcknowledgeType::Accept);
         }
     }
@@ -94,6 +107,13 @@ impl HeldRows {
     pub fn accept_rest_of(&mut self, id: u64) {
         if let Some(batch) = self.batches.get_mut(&id) {
             batch.decide_rest(AcknowledgeType::Accept);
+        }
+    }
+
+    /// Releases what is undecided of all batches of a holder.
+    pub fn release_rest_of(&mut self, holder: u64) {
+        for batch in self.batches.values_mut().filter(|batch| batch.holder == holder) {
+            batch.decide_rest(AcknowledgeType::Release);
         }
     }
 

@@ -217,3 +217,42 @@ fn rows_that_are_acquired_again_are_locked_no_more_where_they_are_in_hand() {
     decide(&mut held, id, &one(2..10), Accept);
     assert_eq!(held.take_decided(None, BEGIN)[0].1, Some(AcknowledgeError::LockLost));
 }
+
+#[test]
+fn rows_that_were_handed_over_are_not_accepted_by_asking_for_the_next_batch() {
+    let mut held = HeldRows::new(LONGEST);
+    let id = held.hand_out(7, vec![part(0, &[(0, 100, 4)]), part(1, &[(4, 0, 2), (6, 9, 1)])], BEGIN);
+    assert_eq!(held.hand_over(id), [(t(0), 0..4), (t(1), 4..7)]);
+    let other = held.hand_out(8, vec![part(2, &[(0, 50, 1)])], BEGIN);
+    held.accept_rest(7);
+    assert_eq!(held.undecided(), 8);
+    held.decide_undecided(id, 0..1, Accept);
+    held.release_rest_of(7);
+    let taken = held.take_decided(None, BEGIN);
+    let released = [range(100, 100, Accept), range(101, 103, Release), range(0, 1, Release), range(9, 9, Release)];
+    assert_eq!(ranges(&taken), released);
+    assert_eq!(held.rows(other), Some(1));
+    assert!(held.hand_over(id).is_empty(), "all of it was told");
+}
+
+#[test]
+fn a_handler_begins_while_the_lock_holds_and_then_has_the_whole_time_of_renewals() {
+    let (mut held, id) = ten();
+    let renew = |held: &mut HeldRows, now: Now| {
+        let renewals = held.due_renewals(now);
+        for renewal in &renewals {
+            held.renewed(renewal.ticket, &Ok(now + LOCK));
+        }
+        renewals.len()
+    };
+    let mut now = BEGIN;
+    while renew(&mut held, now) > 0 || now < BEGIN + LONGEST {
+        now += LOCK / 2;
+    }
+    assert!(held.due().is_none(), "the time is over");
+    let last = held.deadline(id).unwrap_or_default();
+    assert!(held.begin(id, 4, last - secs(1)));
+    assert!(renew(&mut held, last - secs(1)) > 0, "from now on it is renewed again");
+    assert!(!held.begin(id, 4, last + LOCK + LOCK), "nobody renewed it");
+    assert!(!held.begin(id + 1, 0, BEGIN), "no such batch");
+}

@@ -30,8 +30,9 @@ type PyCreated = (Option<String>, Option<i32>, Option<i16>, Vec<(String, Option<
 /// A member that owns a partition: member id, client id, address.
 type PyOwner = (String, String, String);
 
-/// The lag of a partition: committed offset, log start offset, log end offset, owner.
-type PyLag = (Option<i64>, i64, i64, Option<PyOwner>);
+/// The lag of a partition: committed offset, log start offset, log end offset, lag as a share group's broker counts it,
+/// owner.
+type PyLag = (Option<i64>, i64, i64, Option<i64>, Option<PyOwner>);
 
 /// A partition: index, leader, leader epoch, replicas, in-sync replicas, offline replicas.
 type PyPartitionDescription = (i32, Option<i32>, i32, Vec<i32>, Vec<i32>, Vec<i32>);
@@ -181,7 +182,7 @@ pub(crate) fn reset(reset: OffsetReset) -> (Option<i64>, i64) {
 }
 
 pub(crate) fn lag(lag: PartitionLag) -> PyLag {
-    (lag.committed, lag.log_start, lag.log_end, lag.owner)
+    (lag.committed, lag.log_start, lag.log_end, lag.lag, lag.owner)
 }
 
 pub(crate) fn listed(listed: ListedOffset) -> (Option<i64>, Option<i64>, Option<i32>) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use monedula_client::share::AcknowledgeType;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -11,6 +12,7 @@ use super::part_rows::PartRows;
 use super::values::{PyPartition, py_partition};
 use crate::runtime::Own;
 use crate::seconds::seconds;
+use crate::share::acknowledge_type;
 
 /// A worker: it iterates over the arguments of the handler. Asking for the next one says that the one before was
 /// handled, unless the worker has ended that task otherwise. Each step looks at failure, freeze and revocation.
@@ -33,17 +35,26 @@ impl LaneWorker {
     fn take(&self, shared: &SharedLanes) -> Option<(Arc<PartRows>, usize, Vec<usize>)> {
         let now = shared.now();
         let mut state = shared.state();
+        state.decide(self.number, AcknowledgeType::Accept);
         state.handled += state.lanes.finish(self.number) as u64;
         if state.wakes_reader() || self.has_taken_enough() {
             return None;
         }
-        if !state.lanes.take(self.number, now, |part| part.permission()) {
-            return None;
+        while state.lanes.take(self.number, now, |part| part.permission()) {
+            let begun = {
+                let (task, part) = state.lanes.task(self.number)?;
+                let mut rows = task.rows();
+                let first = rows.next()?;
+                part.begin(first).then(|| (part.clone(), first, rows.collect()))
+            };
+            if begun.is_some() {
+                return begun;
+            }
+            // Rows of a share group whose locks are over: another member has them by now, and the log says so.
+            state.decide(self.number, AcknowledgeType::Release);
+            state.lanes.finish(self.number);
         }
-        let (task, part) = state.lanes.task(self.number)?;
-        let mut rows = task.rows();
-        let first = rows.next()?;
-        Some((part.clone(), first, rows.collect()))
+        None
     }
 
     fn has_taken_enough(&self) -> bool {
@@ -102,9 +113,14 @@ impl LaneWorker {
         Ok(())
     }
 
-    /// Ends the task: its records are finished, although no handler has succeeded.
-    fn finish(&self) -> PyResult<()> {
-        self.shared.get()?.state().lanes.finish(self.number);
+    /// Ends the task: its records are finished, although no handler has succeeded. `decision`: what becomes of those of a
+    /// share group, "accept", "release" or "reject".
+    #[pyo3(signature = (decision="accept"))]
+    fn finish(&self, decision: &str) -> PyResult<()> {
+        let shared = self.shared.get()?;
+        let mut state = shared.state();
+        state.decide(self.number, acknowledge_type(decision));
+        state.lanes.finish(self.number);
         Ok(())
     }
 

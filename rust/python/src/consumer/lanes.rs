@@ -10,15 +10,16 @@ use std::time::Instant;
 use monedula_client::consumer::Consumer;
 use monedula_client::error::ClientError;
 use monedula_client::lock::lock;
+use monedula_client::share::AcknowledgeType;
 use monedula_engine::lanes::{self, Limits, Order, Report};
 use monedula_engine::{Now, TopicPartition};
 use pyo3::prelude::*;
 
 use super::ConsumerCore;
-use super::group::MemberCore;
 use super::lane_round::LaneRound;
 use super::lane_worker::LaneWorker;
 use super::part_rows::{PartRows, tell};
+use super::run_member::RunMember;
 use super::values::{PyPartition, py_partition, topic_partition};
 use crate::batch::Batch;
 use crate::error::{argument_error, to_py};
@@ -43,6 +44,14 @@ pub(super) struct LaneState {
 }
 
 impl LaneState {
+    /// Decides what becomes of the rows of a worker's task, if they are of a share group. The lock of these is taken under
+    /// that of the lanes: the run must not end between the two.
+    pub(super) fn decide(&self, worker: usize, decision: AcknowledgeType) {
+        if let Some((task, part)) = self.lanes.task(worker) {
+            part.decide(task.rows(), decision);
+        }
+    }
+
     /// True once when there is what the reader waits for.
     pub(super) fn wakes_reader(&mut self) -> bool {
         let is_so = match self.reader_waits {
@@ -109,15 +118,10 @@ impl Lanes {
     }
 
     /// Appends the rows of a batch that `holder` has. Returns how many tasks can begin because of it.
-    fn add(&self, py: Python<'_>, member: &MemberCore, batch: &Bound<'_, Batch>, holder: u64) -> PyResult<usize> {
-        let (shared, consumer, Batch(batch, _)) = (self.shared.get()?, member.consumer()?, batch.get());
-        let parts = py.detach(|| {
-            let parts = consumer.hand_over(batch, holder)?;
-            let parts = parts.into_iter().map(|(part, unfinished)| PartRows::new(consumer, part, unfinished));
-            Ok(parts.map(Arc::new).collect::<Vec<_>>())
-        });
+    fn add(&self, py: Python<'_>, member: RunMember<'_>, batch: &Bound<'_, Batch>, holder: u64) -> PyResult<usize> {
+        let shared = self.shared.get()?;
         let mut tasks = 0;
-        for part in parts.map_err(|error| to_py(py, error))? {
+        for part in member.parts(py, batch, holder)?.into_iter().map(Arc::new) {
             let Some(partition) = part.partition() else { continue };
             let keys = part.columns().keys(py)?;
             let (rows, bytes) = (part.columns().rows(), part.memory_bytes());
@@ -243,8 +247,8 @@ impl Lanes {
     }
 
     /// Reports the progress to the consumer. Returns whether records were given up that it has to read again.
-    fn report(&self, py: Python<'_>, member: &MemberCore) -> PyResult<bool> {
-        self.tell(py, member, |state| match state.is_transactional {
+    fn report(&self, py: Python<'_>, member: RunMember<'_>) -> PyResult<bool> {
+        self.tell(py, &member, |state| match state.is_transactional {
             true => state.lanes.settled_rounds(|part| part.reading()),
             false => state.lanes.reports(),
         })
@@ -267,8 +271,8 @@ impl Lanes {
     }
 
     /// Reports that a transaction was committed.
-    fn commit(&self, py: Python<'_>, member: &MemberCore, committed: &LaneRound) -> PyResult<()> {
-        self.tell(py, member, |state| state.lanes.commit(&committed.0))?;
+    fn commit(&self, py: Python<'_>, member: RunMember<'_>, committed: &LaneRound) -> PyResult<()> {
+        self.tell(py, &member, |state| state.lanes.commit(&committed.0))?;
         let written: Vec<_> = committed.0.iter().map(|part| part.payload.commit(part.end)).collect();
         drop(written);
         Ok(())
@@ -280,8 +284,8 @@ impl Lanes {
     }
 
     /// Reports what is committed of all parts: the run with transactions ends. Returns as `report`.
-    fn report_rest(&self, py: Python<'_>, member: &MemberCore) -> PyResult<bool> {
-        self.tell(py, member, |state| state.lanes.rest())
+    fn report_rest(&self, py: Python<'_>, member: RunMember<'_>) -> PyResult<bool> {
+        self.tell(py, &member, |state| state.lanes.rest())
     }
 }
 
@@ -289,12 +293,12 @@ impl Lanes {
     fn tell(
         &self,
         py: Python<'_>,
-        member: &MemberCore,
+        member: &RunMember<'_>,
         reports: impl FnOnce(&mut LaneState) -> Reports + Send,
     ) -> PyResult<bool> {
         let (shared, consumer) = (self.shared.get()?, member.consumer()?);
         let (reports, removed, told) = py.detach(|| tell_all(shared, consumer, reports));
-        let is_left_behind = reports.iter().any(Report::is_left_behind);
+        let is_left_behind = consumer.is_some() && reports.iter().any(Report::is_left_behind);
         // What was written by transactions may be dropped with them.
         drop((reports, removed));
         told.map_err(|error| to_py(py, error))?;
@@ -304,7 +308,7 @@ impl Lanes {
 
 fn tell_all(
     shared: &SharedLanes,
-    consumer: &Consumer,
+    consumer: Option<&Arc<Consumer>>,
     reports: impl FnOnce(&mut LaneState) -> Reports,
 ) -> (Reports, Vec<Arc<PartRows>>, Result<(), ClientError>) {
     let _in_order = lock(&shared.reporting);
@@ -312,6 +316,9 @@ fn tell_all(
         let mut state = shared.state();
         (reports(&mut state), state.lanes.take_removed())
     };
-    let told: Vec<_> = reports.iter().map(|report| tell(consumer, report)).collect();
+    let told: Vec<_> = match consumer {
+        Some(consumer) => reports.iter().map(|report| tell(consumer, report)).collect(),
+        None => Vec::new(),
+    };
     (reports, removed, told.into_iter().collect())
 }

@@ -6,7 +6,8 @@ pub(crate) mod group_state;
 pub(crate) mod lane_round;
 pub(crate) mod lane_worker;
 pub(crate) mod lanes;
-mod part_rows;
+pub(crate) mod part_rows;
+mod run_member;
 pub(crate) mod values;
 
 use std::collections::{BTreeMap, BTreeSet};

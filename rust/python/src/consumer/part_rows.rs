@@ -1,12 +1,14 @@
 //! `PartRows`: the rows of a part of a run, as the lanes' workers need them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, Weak};
 
 use monedula_client::consumer::{Consumer, RowPermission, Unfinished, WorkGate};
 use monedula_client::error::ClientError;
 use monedula_client::group::HandedBatch;
 use monedula_client::lock::lock;
+use monedula_client::share::{AcknowledgeType, ShareConsumer};
 use monedula_engine::TopicPartition;
 use monedula_engine::lanes::{Reading, Report, RoundPart};
 use pyo3::prelude::*;
@@ -14,21 +16,48 @@ use pyo3::prelude::*;
 use crate::record::{Columns, Record};
 
 /// See the [module](self).
-pub(super) struct PartRows {
-    batch: HandedBatch,
-    /// Its end says that nobody can finish the part any more.
-    _unfinished: Unfinished,
+pub(crate) struct PartRows {
+    owner: Owner,
+    partition: Option<TopicPartition>,
+    memory_bytes: usize,
     columns: Columns,
-    gate: WorkGate,
     /// What the transaction of a row has besides its offset: Python's lists, by the last row of a call of the handler.
     written: Mutex<BTreeMap<usize, Py<PyAny>>>,
+}
+
+/// Who hears what becomes of the rows.
+enum Owner {
+    Group {
+        batch: HandedBatch,
+        /// Its end says that nobody can finish the part any more.
+        _unfinished: Unfinished,
+        gate: WorkGate,
+    },
+    /// Rows of a batch, from `first_row` on. The run must not keep a dropped consumer in its group.
+    Share { consumer: Weak<ShareConsumer>, batch: u64, first_row: usize },
 }
 
 impl PartRows {
     pub(super) fn new(consumer: &Consumer, batch: HandedBatch, unfinished: Unfinished) -> Self {
         let columns = Columns::of(&batch.columns.record_batch);
-        let gate = consumer.work_gate(&batch);
-        Self { batch, _unfinished: unfinished, columns, gate, written: Mutex::default() }
+        let (memory_bytes, gate) = (batch.columns.memory_bytes, consumer.work_gate(&batch));
+        let partition = batch.places.first().map(|(partition, ..)| partition.clone());
+        let owner = Owner::Group { batch, _unfinished: unfinished, gate };
+        Self { owner, partition, memory_bytes, columns, written: Mutex::default() }
+    }
+
+    /// The rows of a share group's batch that are of one partition.
+    pub(crate) fn locked(
+        consumer: &Arc<ShareConsumer>,
+        batch: &HandedBatch,
+        partition: TopicPartition,
+        rows: &Range<usize>,
+    ) -> Self {
+        let all = &batch.columns.record_batch;
+        let columns = Columns::of(&all.slice(rows.start, rows.len()));
+        let memory_bytes = batch.columns.memory_bytes * rows.len() / all.num_rows().max(1);
+        let owner = Owner::Share { consumer: Arc::downgrade(consumer), batch: batch.id, first_row: rows.start };
+        Self { owner, partition: Some(partition), memory_bytes, columns, written: Mutex::default() }
     }
 
     pub(super) fn columns(&self) -> &Columns {
@@ -36,29 +65,53 @@ impl PartRows {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.batch.columns.memory_bytes
+        self.memory_bytes
     }
 
     /// The partition of all rows; `None` without rows.
     pub(super) fn partition(&self) -> Option<&TopicPartition> {
-        self.batch.places.first().map(|(partition, ..)| partition)
+        self.partition.as_ref()
     }
 
     pub(super) fn record(&self, py: Python<'_>, row: usize) -> PyResult<Option<Record>> {
         self.columns.record(py, row)
     }
 
-    /// Asks whether rows may be begun. It takes no lock.
+    /// Asks whether rows may be begun. It takes no lock. Of a share group, [`Self::begin`] knows.
     pub(super) fn permission(&self) -> RowPermission {
-        self.gate.ask()
+        match &self.owner {
+            Owner::Group { gate, .. } => gate.ask(),
+            Owner::Share { .. } => RowPermission::Now,
+        }
+    }
+
+    /// The handler of a call whose first row this is begins. False if the rows are locked no more, in a share group.
+    pub(super) fn begin(&self, row: usize) -> bool {
+        match &self.owner {
+            Owner::Group { .. } => true,
+            Owner::Share { consumer, batch, first_row } => {
+                consumer.upgrade().is_some_and(|consumer| consumer.begin(*batch, first_row + row))
+            }
+        }
+    }
+
+    /// Decides what becomes of rows of a share group, unless the handler has.
+    pub(super) fn decide(&self, rows: impl Iterator<Item = usize>, decision: AcknowledgeType) {
+        if let Owner::Share { consumer, batch, first_row } = &self.owner
+            && let Some(consumer) = consumer.upgrade()
+        {
+            rows.map(|row| first_row + row).for_each(|row| consumer.decide_undecided(*batch, row..row + 1, decision));
+        }
     }
 
     /// Whether the consumer still reads behind the part.
     pub(super) fn reading(&self) -> Reading {
         match self.permission() {
             RowPermission::Now | RowPermission::Later => Reading::Current,
-            RowPermission::Never if self.gate.was_sought() => Reading::Sought,
-            RowPermission::Never => Reading::Lost,
+            RowPermission::Never => match &self.owner {
+                Owner::Group { gate, .. } if gate.was_sought() => Reading::Sought,
+                _ => Reading::Lost,
+            },
         }
     }
 
@@ -87,7 +140,11 @@ impl PartRows {
 
     /// The offset that follows the first rows.
     pub(super) fn offset_after(&self, rows: usize) -> Option<i64> {
-        match self.batch.columns.spans.first() {
+        let span = match &self.owner {
+            Owner::Group { batch, .. } => batch.columns.spans.first(),
+            Owner::Share { .. } => None,
+        };
+        match span {
             Some(span) if rows == self.columns.rows() => Some(span.next_offset),
             _ => self.offset(rows.checked_sub(1)?).map(|offset| offset + 1),
         }
@@ -99,7 +156,7 @@ impl PartRows {
 /// # Errors
 /// If the consumer is closed.
 pub(super) fn tell(consumer: &Consumer, report: &Report<Arc<PartRows>>) -> Result<(), ClientError> {
-    let batch = &report.payload.batch;
+    let Owner::Group { batch, .. } = &report.payload.owner else { return Ok(()) };
     if report.rows == report.total {
         return consumer.finish(batch);
     }

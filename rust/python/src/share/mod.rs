@@ -19,11 +19,13 @@ use crate::arrow::schema::Schema;
 use crate::batch::{Batch, Hold};
 use crate::config;
 use crate::consumer::group_state::{PyEvent, py_event};
-use crate::consumer::values::{py_partition, want};
+use crate::consumer::part_rows::PartRows;
+use crate::consumer::values::{PyPartition, py_partition, want};
 use crate::error::{argument_error, to_py};
 use crate::formats::{PySpec, batch_columns};
 use crate::interpreter::thread_ids::this_thread;
 use crate::logging::{flush_log, follow};
+use crate::metric_registry::MetricRegistry;
 use crate::operation::Operation;
 use crate::record::Record;
 use crate::runtime::{self, Own, SLICE, in_slices, not_run};
@@ -147,11 +149,7 @@ impl ShareConsumerCore {
         decision: &str,
     ) -> PyResult<()> {
         let consumer = self.0.get()?;
-        let kind = match decision {
-            "accept" => AcknowledgeType::Accept,
-            "release" => AcknowledgeType::Release,
-            _ => AcknowledgeType::Reject,
-        };
+        let kind = acknowledge_type(decision);
         let (id, ranges) = self.held(py, what, rows)?;
         let Some(id) = id else { return Ok(()) };
         match py.detach(|| consumer.decide(id, &ranges, kind)) {
@@ -170,8 +168,27 @@ impl ShareConsumerCore {
 
     /// Decides what becomes of those of these rows that are undecided.
     fn decide_undecided(&self, batch: &Bound<'_, Batch>, start: usize, stop: usize, decision: &str) -> PyResult<()> {
-        let kind = if decision == "accept" { AcknowledgeType::Accept } else { AcknowledgeType::Release };
-        self.0.get()?.decide_undecided(batch.get().0.id, start..stop, kind);
+        self.0.get()?.decide_undecided(batch.get().0.id, start..stop, acknowledge_type(decision));
+        Ok(())
+    }
+
+    /// Nothing: a share group takes no partition away whose records are handled.
+    fn rebalance_wanted(&self) -> Vec<PyPartition> {
+        Vec::new()
+    }
+
+    /// Nothing: what is released comes again by itself.
+    fn rewind(&self) {}
+
+    /// Releases what is undecided of the rows that `holder` has.
+    fn holder_ended(&self, holder: u64) -> PyResult<()> {
+        self.0.get()?.release_rest_of(holder);
+        Ok(())
+    }
+
+    /// Sends what was decided, in the background.
+    fn send_decided(&self) -> PyResult<()> {
+        self.0.get()?.send_decided();
         Ok(())
     }
 
@@ -282,6 +299,10 @@ impl ShareConsumerCore {
         py_health(py, &py.detach(|| consumer.health()), consumer.is_closed())
     }
 
+    fn metric_registry(&self) -> PyResult<MetricRegistry> {
+        Ok(MetricRegistry::of(self.0.get()?.registered_metrics()))
+    }
+
     /// Bytes of the buffer pool: outstanding (held by batches and fetches) and idle.
     fn pool_bytes(&self) -> PyResult<(usize, usize)> {
         let pool = self.0.get()?.pool();
@@ -302,6 +323,14 @@ impl ShareConsumerCore {
 }
 
 impl ShareConsumerCore {
+    /// The rows of a batch, by partition, for handlers that decide of each.
+    pub(crate) fn hand_over(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<Vec<PartRows>> {
+        self.check_own(py, batch)?;
+        let (consumer, Batch(batch, _)) = (self.0.get()?, batch.get());
+        let parts = consumer.hand_over(batch.id).into_iter();
+        Ok(parts.map(|(partition, rows)| PartRows::locked(consumer, batch, partition, &rows)).collect())
+    }
+
     /// The batch in hand and the rows that are meant; no batch if it has no rows.
     fn held(
         &self,
@@ -374,6 +403,15 @@ fn monotonic(py: Python<'_>, at: Option<Instant>) -> PyResult<Option<f64>> {
     Ok(Some(now + left.as_secs_f64() - over.as_secs_f64()))
 }
 
+/// A decision by its name in Python: "accept", "release" or "reject".
+pub(crate) fn acknowledge_type(decision: &str) -> AcknowledgeType {
+    match decision {
+        "accept" => AcknowledgeType::Accept,
+        "release" => AcknowledgeType::Release,
+        _ => AcknowledgeType::Reject,
+    }
+}
+
 fn decided(kind: AcknowledgeType) -> &'static str {
     match kind {
         AcknowledgeType::Accept => "accepted",
@@ -396,9 +434,13 @@ fn py_outcome((partition, records, outcome): AcknowledgeOutcome) -> PyOutcome {
 fn py_health<'py>(py: Python<'py>, health: &ShareHealth, is_closed: bool) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     let fatal = health.status.as_ref().and_then(|status| status.fatal.as_ref());
-    dict.set_item("ok", health.failing.is_none() && fatal.is_none() && !is_closed)?;
+    let is_answered = health.failing.is_none() && health.registry_failing.is_none();
+    dict.set_item("ok", is_answered && fatal.is_none() && !is_closed)?;
     dict.set_item("failing_for", health.failing.as_ref().map(|(since, _)| since.as_secs_f64()))?;
     dict.set_item("last_error", health.failing.as_ref().map(|(_, error)| error))?;
+    let registry_failing = health.registry_failing.as_ref();
+    dict.set_item("registry_failing_for", registry_failing.map(|(since, _)| since.as_secs_f64()))?;
+    dict.set_item("registry_last_error", registry_failing.map(|(_, error)| error))?;
     dict.set_item("connections", health.connections)?;
     dict.set_item("brokers", health.brokers)?;
     dict.set_item("bootstrapped", health.bootstrapped)?;
@@ -406,6 +448,7 @@ fn py_health<'py>(py: Python<'py>, health: &ShareHealth, is_closed: bool) -> PyR
     dict.set_item("budget_bytes", health.budget.1)?;
     dict.set_item("retried_errors", &health.retried_errors)?;
     dict.set_item("certificate_expires", health.certificate_expires.map(unix_seconds))?;
+    dict.set_item("client_instance_id", health.client_instance_id.map(|id| id.to_string()))?;
     dict.set_item("rows_in_hand", health.rows_in_hand)?;
     dict.set_item("unacknowledged_records", health.unacknowledged)?;
     let Some(status) = &health.status else {
@@ -413,6 +456,7 @@ fn py_health<'py>(py: Python<'py>, health: &ShareHealth, is_closed: bool) -> PyR
         return Ok(dict);
     };
     let group = PyDict::new(py);
+    group.set_item("group_id", &health.group_id)?;
     group.set_item("state", status.state.name())?;
     group.set_item("coordinator", status.coordinator)?;
     group.set_item("member_id", &status.member_id)?;
@@ -421,8 +465,9 @@ fn py_health<'py>(py: Python<'py>, health: &ShareHealth, is_closed: bool) -> PyR
     let assigned = status.assigned.keys().map(|at| (at.topic.to_string(), at.partition));
     group.set_item("assigned", assigned.collect::<Vec<_>>())?;
     group.set_item("heartbeats", health.figures.heartbeats.count)?;
-    group.set_item("fatal", fatal.map(ToString::to_string))?;
-    group.set_item("last_error", health.last_error.as_ref().map(|(_, error)| error))?;
+    group.set_item("fatal_error", fatal.map(ToString::to_string))?;
+    group.set_item("last_retried_error", health.last_error.as_ref().map(|(_, error)| error))?;
+    group.set_item("last_retried_error_ago", health.last_error.as_ref().map(|(ago, _)| ago.as_secs_f64()))?;
     dict.set_item("group", group)?;
     Ok(dict)
 }
