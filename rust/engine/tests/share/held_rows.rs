@@ -247,7 +247,7 @@ fn a_handler_begins_while_the_lock_holds_and_then_has_the_whole_time_of_renewals
     };
     let mut now = BEGIN;
     while renew(&mut held, now) > 0 || now < BEGIN + LONGEST {
-        now += LOCK / 2;
+        now += LOCK / 4;
     }
     assert!(held.due().is_none(), "the time is over");
     let last = held.deadline(id).unwrap_or_default();
