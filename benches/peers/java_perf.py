@@ -1,7 +1,7 @@
 """Java's own consumer, as Kafka's own ConsumerPerformance measures it; its share consumer by ShareConsumerPerformance.
 
-Its fetch phase is taken, without the time to join a group. Its CPU can only be had for the whole process, so the start
-of the JVM is in that figure; with 10 M records it is about a tenth of it.
+Its fetch phase is taken, without the time to join a group, which of a share group it does not tell. Its CPU can only be
+had for the whole process, so the start of the JVM is in that figure; with 10 M records it is about a tenth of it.
 """
 
 import csv

@@ -110,6 +110,8 @@ def _fault(run: Run, dataset: data.Dataset, lags: Mapping[int, int | None]) -> s
     settled = run.records if run.settled is None else run.settled
     if settled != dataset.records:
         return f"settled {settled:,} records in place of {dataset.records:,}"
+    if not run.records:
+        return "all came at once, before the clock: give it more records"
     if lags != dict.fromkeys(range(dataset.partitions), 0):
         return f"its group's lag by partition is {lags}"
     return None
