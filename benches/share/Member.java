@@ -14,7 +14,7 @@ import org.apache.kafka.clients.consumer.KafkaShareConsumer;
  * A member of a share group on Java's consumer. Arguments: what, topic, records, then key=value settings.
  *
  * <p>"accept" and "mask" read until every record is accepted or rejected, and print what benches/measure.py says;
- * "stamps" goes on for ever, and prints a line for each poll: when it returned (ns), and the stamps of latency.py.
+ * "stamps" goes on until nobody reads it, and prints a line for each poll: when it returned (ns), and the stamps of latency.py.
  */
 public final class Member {
     private static final Duration POLL = Duration.ofSeconds(1);
@@ -87,7 +87,7 @@ public final class Member {
     }
 
     private static void stamps(KafkaShareConsumer<byte[], byte[]> consumer) {
-        while (true) {
+        while (!System.out.checkError()) { // which is so once the reader of the lines is gone
             ConsumerRecords<byte[], byte[]> records = consumer.poll(POLL);
             StringBuilder line = new StringBuilder().append(System.nanoTime());
             for (ConsumerRecord<byte[], byte[]> record : records) {
