@@ -1,5 +1,6 @@
 """A schema registry that accepts questions and says nothing is no topic without records."""
 
+import contextlib
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -45,6 +46,10 @@ def test_no_wait_ends_quietly_while_the_registry_fails(broker: Broker, status: i
     broker.registry.fault(path="/schemas/ids/*", status=status)
     with monedula.Consumer(settings(broker, **{"schema.registry.max.retries": 1}), value=Avro(ORDER)) as consumer:
         consumer.assign({("orders", 0): "earliest"})
+        # A wait tells of what has failed for as long as itself, or for two seconds.
+        while (consumer.health()["registry_failing_for"] or 0.0) < 2:
+            with contextlib.suppress(monedula.errors.SchemaRegistryError):
+                consumer.poll(timeout=0.1)
         for seconds in (3, 0.7, 0.4, 1.1, 0.3):
             with pytest.raises(monedula.errors.SchemaRegistryError):
                 list(consumer.batches(timeout=seconds))

@@ -19,7 +19,7 @@ from tests.spark._support.streams import committed_batches, logged_offsets
 from tests.spark.test_failures import everything
 from tests.spark.test_stream import fill
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(600)]
 
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
 EXTENSION_BYTES = Path(monedula._monedula.__file__).stat().st_size

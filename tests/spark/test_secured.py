@@ -16,7 +16,7 @@ from tests.spark._support import processes
 from tests.spark._support.driver import Driver
 from tests.spark.test_local_cluster import TWO_EXECUTORS
 
-pytestmark = [pytest.mark.jvm, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(600)]
 
 RECORDS = 40
 USER = User("spark", CANARY)

@@ -15,7 +15,7 @@ from tests.spark._support.sources import OURS
 from tests.spark.test_local_cluster import TWO_EXECUTORS
 from tests.spark.test_sink_failures import numbers_in, wait_for_rows
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(600)]
 
 TASKS = 3
 ROWS_PER_TASK = 10_000

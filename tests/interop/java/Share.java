@@ -11,7 +11,8 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 /**
  * Consumes a topic in a share group, and says each record that it gets. A record's value says what becomes of it: one
  * that begins with "release" is released when it comes first, "reject" is rejected, "renew" is renewed when it comes
- * first and accepted when it comes again, and any other is accepted.
+ * first and accepted when it comes again, "hold" is renewed for ever by the first that has it, and any other is
+ * accepted.
  * Arguments: bootstrap, group, topic, the acknowledgement mode, the acquire mode, records to accept or reject.
  */
 public class Share {
@@ -68,6 +69,9 @@ public class Share {
             return AcknowledgeType.RELEASE;
         }
         if (record.value().startsWith("renew") && renewed.put(record.offset(), true) == null) {
+            return AcknowledgeType.RENEW;
+        }
+        if (record.value().startsWith("hold") && record.deliveryCount().get() == 1) {
             return AcknowledgeType.RENEW;
         }
         return AcknowledgeType.ACCEPT;

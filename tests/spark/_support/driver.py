@@ -14,7 +14,8 @@ from typing import Any
 
 from tests.spark._support import session
 
-TIMEOUT_SECONDS = 90.0
+TIMEOUT_SECONDS = 240.0
+"""Beside the other tests' JVMs and Rust's tests on two cores, one with executors of its own took over 90 s to begin."""
 
 
 class DriverFailed(Exception):
