@@ -49,8 +49,8 @@ class Dataset:
 class BenchKafka(KafkaCluster):
     """One node with a listener for each of `SECURITY`, which serve the same topics."""
 
-    def __init__(self, directory: Path | None) -> None:
-        super().__init__(config=BROKER_SETTINGS, fast_start=False, directory=directory)
+    def __init__(self, directory: Path | None, config: Mapping[str, object] | None = None) -> None:
+        super().__init__(config={**BROKER_SETTINGS, **(config or {})}, fast_start=False, directory=directory)
         (self._tls_port,) = free_ports(1, self.host)
 
     @cached_property
@@ -103,6 +103,7 @@ def serve(
     linger_ms: int = LINGER_MS,
     fresh: bool = False,
     security: Sequence[str] = ("PLAINTEXT",),
+    config: Mapping[str, object] | None = None,
 ) -> Iterator[tuple[BenchKafka, dict[str, Dataset]]]:
     """Run the Kafka of the benches with its topics filled and warm.
 
@@ -114,9 +115,10 @@ def serve(
         linger_ms: the producer's linger.ms.
         fresh: use a temporary directory in place of the kept one.
         security: which of its listeners are warmed, of `SECURITY`.
+        config: settings of the broker on top of those of all benches.
     """
     directory = None if fresh else jars.cache_directory() / "benches"
-    with BenchKafka(directory) as kafka:
+    with BenchKafka(directory, config) as kafka:
         datasets = {}
         for codec in codecs:
             datasets[codec] = ready(kafka, codec, records, partitions, batch_size_bytes, linger_ms, security)

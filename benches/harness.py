@@ -88,24 +88,12 @@ def peer(name: str) -> Peer:
     return known[name]
 
 
-@dataclass
-class Run:
-    """One measured run of one peer."""
+@dataclass(kw_only=True)
+class Run(running.Run):
+    """One measured run of one peer, and what it read with `--verify`."""
 
-    peer: str
     codec: str
     security: str
-    round: int
-    records: int = 0
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    first_seconds: float | None = None
-    first_records: int | None = None
-    process_cpu_seconds: float = 0.0
-    broker_cpu_seconds: float = 0.0
-    peak_rss_bytes: int = 0
-    version: str = ""
-    error: str | None = None
     checks: dict[str, list[int]] | None = None
 
 
@@ -227,16 +215,14 @@ def _run(arm: Arm, name: str, number: int, *, verify: bool) -> Run:
         command += ["--set", f"{key}={value}"]
     if verify:
         command.append("--verify")
-    run = Run(name, dataset.codec, arm.security, number)
+    run = Run(name, number, codec=dataset.codec, security=arm.security)
     environment = {} if chosen.python_path is None else {"PYTHONPATH": str(chosen.python_path)}
     broker_cpu_before = arm.kafka.cpu_seconds()
     ended = running.run(command, environment=environment)
     run.broker_cpu_seconds = arm.kafka.cpu_seconds() - broker_cpu_before
-    run.process_cpu_seconds, run.peak_rss_bytes, run.error = ended.cpu_seconds, ended.peak_rss_bytes, ended.error
+    run.take(ended)
     if run.error:
         return run
-    for key, value in ended.said.items():
-        setattr(run, key, value)
     # A peer that is to read the whole topic must end with exactly its records; one that stops early may overshoot.
     if run.records < wanted or (wanted == dataset.records and run.records != wanted):
         run.error = f"read {run.records:,} records in place of {wanted:,}"
@@ -261,10 +247,7 @@ def _columns(run: Run) -> list[list[int]]:
 
 
 def _progress(run: Run) -> None:
-    outcome = (
-        run.error or f"{run.records / run.seconds:,.0f}/s, {run.cpu_seconds / run.records * 1e9:,.0f} ns CPU/record"
-    )
-    print(f"round {run.round} {run.codec:5} {run.security:9} {run.peer:22} {outcome}", file=sys.stderr)
+    print(f"round {run.round} {run.codec:5} {run.security:9} {run.peer:22} {run.outcome}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ sys.path.insert(0, str(ROOT))  # so that `python benches/latency.py` works as we
 
 RATE_PER_SECOND = 200
 WARM_UP_SECONDS = 1.0
+TURN_SECONDS_MAX = 120.0
+"""How long a turn may take besides what is measured: a new share group may wait for its state topic."""
 MAX_WAIT_SECONDS = 0.0
 STAMP = struct.Struct("<q")
 
@@ -61,7 +63,7 @@ def read_monedula_batches(bootstrap: str, topic: str, offset: int) -> Arrivals:
     with monedula.Consumer({"bootstrap.servers": bootstrap}) as consumer:
         consumer.assign({(topic, 0): offset})
         for batch in consumer.batches(max_wait=MAX_WAIT_SECONDS):
-            yield time.monotonic_ns(), _values(batch)
+            yield time.monotonic_ns(), values_of(batch)
 
 
 def read_monedula_poll(bootstrap: str, topic: str, offset: int) -> Arrivals:
@@ -74,32 +76,37 @@ def read_monedula_poll(bootstrap: str, topic: str, offset: int) -> Arrivals:
             batch = consumer.poll(1.0)
             now = time.monotonic_ns()
             if batch is not None:
-                yield now, _values(batch)
+                yield now, values_of(batch)
 
 
-READERS: dict[str, Callable[[str, str, int], Arrivals]] = {
+Reader = Callable[[str, str, int], Arrivals]
+"""Reads from a broker the topic's only partition, from an offset."""
+
+READERS: dict[str, Reader] = {
     "monedula_batches": read_monedula_batches,
     "monedula_poll": read_monedula_poll,
     "confluent_poll": read_confluent,
 }
 
 
-def _values(batch: Any) -> list[bytes]:
+def values_of(batch: Any) -> list[bytes]:
+    """The values of a batch, as Python has them."""
     import pyarrow
 
     values: Any = pyarrow.record_batch(batch).column("value")
     return list(values.to_pylist())
 
 
-def read(reader: str, bootstrap: str, topic: str, offset: int, seconds: float) -> list[float]:
-    """One turn of one reader: milliseconds from produce to arrival, after a warm-up.
+def read(arrivals: Arrivals, seconds: float) -> list[float]:
+    """One turn of one reader: milliseconds from produce to arrival, after a warm-up that begins with the first one.
 
     Records produced before the reader was warm are left out: they waited for it to start.
     """
-    warm_ns = time.monotonic_ns() + int(WARM_UP_SECONDS * 1e9)
-    end_ns = warm_ns + int(seconds * 1e9)
+    warm_ns = end_ns = 0
     waits_ms = []
-    for now_ns, values in READERS[reader](bootstrap, topic, offset):
+    for now_ns, values in arrivals:
+        warm_ns = warm_ns or now_ns + int(WARM_UP_SECONDS * 1e9)
+        end_ns = end_ns or warm_ns + int(seconds * 1e9)
         for value in values:
             (stamp_ns,) = STAMP.unpack(value)
             if stamp_ns >= warm_ns:
@@ -109,20 +116,34 @@ def read(reader: str, bootstrap: str, topic: str, offset: int, seconds: float) -
     return waits_ms
 
 
-def main() -> None:
-    """Start Kafka and the producer, let the readers take turns, print p50 and p99."""
-    options = _options()
+def take_turns(
+    program: Sequence[str],
+    readers: Mapping[str, Reader],
+    *,
+    about: str | None,
+    config: Mapping[str, object] | None = None,
+) -> None:
+    """Start Kafka and the producer, let the readers take turns, print p50 and p99.
+
+    Args:
+        program: the command of the bench, which is run again for the producer and for each turn.
+        readers: what is measured, by name.
+        about: the docstring of the bench.
+        config: settings of the broker.
+    """
+    options = _options(readers, about)
     if options.role == "produce":
         produce(options.bootstrap, options.topic)
     elif options.role == "read":
-        print(json.dumps(read(options.reader, options.bootstrap, options.topic, options.offset, options.seconds)))
+        arrivals = readers[options.reader](options.bootstrap, options.topic, options.offset)
+        print(json.dumps(read(arrivals, options.seconds)))
     else:
-        _compare(options.readers.split(","), options.turns, options.seconds, options.output)
+        _compare(program, options, config or {})
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--readers", default=",".join(READERS))
+def _options(readers: Mapping[str, Reader], about: str | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--readers", default=",".join(readers))
     parser.add_argument("--turns", type=int, default=4, help="of each reader (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each turn (default %(default)s)")
     parser.add_argument("--output", help="write every sample to this JSON file")
@@ -132,31 +153,32 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _compare(readers: Sequence[str], turns: int, seconds: float, output: str | None) -> None:
+def _compare(program: Sequence[str], options: argparse.Namespace, config: Mapping[str, object]) -> None:
     from tests.kafka import KafkaCluster
 
+    readers, seconds = options.readers.split(","), options.seconds
     samples_ms: dict[str, list[list[float]]] = {reader: [] for reader in readers}
     topic = "stamps"
-    with KafkaCluster(fast_start=False) as kafka:
+    with KafkaCluster(config=config, fast_start=False) as kafka:
         kafka.helper.create_topic(topic)
-        common = [sys.executable, __file__, "--bootstrap", kafka.bootstrap, "--topic", topic]
+        common = [*program, "--bootstrap", kafka.bootstrap, "--topic", topic]
         producer = subprocess.Popen([*common, "--role", "produce"])
         try:
-            for _ in range(turns):
+            for _ in range(options.turns):
                 for reader in readers:
                     offset = kafka.helper.offsets(topic)[0][1]
                     turn = [*common, "--role", "read", "--reader", reader]
                     turn += ["--offset", str(offset), "--seconds", str(seconds)]
                     ran = subprocess.run(
-                        turn, stdout=subprocess.PIPE, text=True, check=True, timeout=seconds + WARM_UP_SECONDS + 60
+                        turn, stdout=subprocess.PIPE, text=True, check=True, timeout=seconds + TURN_SECONDS_MAX
                     )
                     samples_ms[reader].append(json.loads(ran.stdout))
         finally:
             producer.kill()
             producer.wait()
     print(_table(samples_ms, seconds))
-    if output:
-        Path(output).write_text(json.dumps(samples_ms) + "\n")
+    if options.output:
+        Path(options.output).write_text(json.dumps(samples_ms) + "\n")
 
 
 def _table(samples_ms: dict[str, list[list[float]]], seconds: float) -> str:
@@ -177,4 +199,4 @@ def _percentile(values: Sequence[float], percent: int) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    take_turns([sys.executable, __file__], READERS, about=__doc__)

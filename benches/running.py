@@ -34,6 +34,41 @@ class Ended:
     peak_rss_bytes: int = 0
 
 
+@dataclass
+class Run:
+    """One measured run of one peer: what its process used, and what it said of itself (`benches.measure`)."""
+
+    peer: str
+    round: int
+    records: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    first_seconds: float | None = None
+    first_records: int | None = None
+    process_cpu_seconds: float = 0.0
+    broker_cpu_seconds: float = 0.0
+    peak_rss_bytes: int = 0
+    version: str = ""
+    error: str | None = None
+
+    def take(self, ended: Ended) -> None:
+        """Take over what is known of its process."""
+        self.process_cpu_seconds, self.peak_rss_bytes, self.error = (
+            ended.cpu_seconds,
+            ended.peak_rss_bytes,
+            ended.error,
+        )
+        for key, value in ended.said.items():
+            setattr(self, key, value)
+
+    @property
+    def outcome(self) -> str:
+        """Its error, or its figures in one line."""
+        return self.error or (
+            f"{self.records / self.seconds:,.0f}/s, {self.cpu_seconds / self.records * 1e9:,.0f} ns CPU/record"
+        )
+
+
 def run(
     command: Sequence[str],
     timeout_seconds: float = RUN_TIMEOUT_SECONDS,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from benches.data import Dataset
     from benches.harness import Run
+    from benches.running import Run as Measured
 
 OURS = "monedula"
 FLOOR = "drain"
@@ -52,13 +53,18 @@ def render(runs: "Sequence[Run]", datasets: "Sequence[Dataset]", on: dict[str, s
             "",
             f"### {dataset.codec}{over}: {size}, {dataset.partitions} partitions; median of {rounds}",
             "",
-            f"| {' | '.join(COLUMNS)} |",
-            "|---|---|" + "---:|" * (len(COLUMNS) - 2),
+            *compared(of_arm),
         ]
-        ours = [run for run in of_arm if run.peer == OURS and not run.error]
-        for name in dict.fromkeys(run.peer for run in of_arm):
-            lines.append(_row(name, [run for run in of_arm if run.peer == name], ours))
     return "\n".join([*lines, *_cost_of_tls(runs, datasets)])
+
+
+def compared(runs: "Sequence[Measured]") -> list[str]:
+    """The table of one workload, with a row for each peer."""
+    ours = [run for run in runs if run.peer == OURS and not run.error]
+    rows = [
+        _row(name, [run for run in runs if run.peer == name], ours) for name in dict.fromkeys(run.peer for run in runs)
+    ]
+    return [f"| {' | '.join(COLUMNS)} |", "|---|---|" + "---:|" * (len(COLUMNS) - 2), *rows]
 
 
 def _cost_of_tls(runs: "Sequence[Run]", datasets: "Sequence[Dataset]") -> list[str]:
@@ -81,7 +87,7 @@ def _cost_of_tls(runs: "Sequence[Run]", datasets: "Sequence[Dataset]") -> list[s
     return lines
 
 
-def _row(name: str, runs: "Sequence[Run]", ours: "Sequence[Run]") -> str:
+def _row(name: str, runs: "Sequence[Measured]", ours: "Sequence[Measured]") -> str:
     good = [run for run in runs if not run.error]
     if not good:
         return f"| {name} | | failed: {runs[0].error} | | | | | | |"
@@ -93,18 +99,19 @@ def _row(name: str, runs: "Sequence[Run]", ours: "Sequence[Run]") -> str:
     if ours and name != OURS:
         ratio = f"{_rate(ours) / _rate(good):.2f}"
         cpu_ratio = f"{cpu_ns / _cpu_ns(ours):.2f}"
-    spread = f"{min(rates) / 1e6:.2f}-{max(rates) / 1e6:.2f} M"
+    one, unit, digits = (1e6, "M", 2) if max(rates) >= 1e5 else (1e3, "k", 1)
+    median, least, most = (f"{rate / one:.{digits}f}" for rate in (_rate(good), min(rates), max(rates)))
     return (
-        f"| {name} | {good[0].version} | {_rate(good) / 1e6:.2f} M | {spread} | {cpu_ns:,.0f} | {broker_cpu_ns:,.0f} "
-        f"| {rss_mb:,.0f} | {ratio} | {cpu_ratio} |"
+        f"| {name} | {good[0].version} | {median} {unit} | {least}-{most} {unit} | {cpu_ns:,.0f} "
+        f"| {broker_cpu_ns:,.0f} | {rss_mb:,.0f} | {ratio} | {cpu_ratio} |"
     )
 
 
-def _rate(runs: "Sequence[Run]") -> float:
+def _rate(runs: "Sequence[Measured]") -> float:
     return statistics.median(run.records / run.seconds for run in runs)
 
 
-def _cpu_ns(runs: "Sequence[Run]") -> float:
+def _cpu_ns(runs: "Sequence[Measured]") -> float:
     return statistics.median(run.cpu_seconds / run.records for run in runs) * 1e9
 
 

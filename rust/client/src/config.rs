@@ -47,6 +47,8 @@ pub struct ShareConfig {
     pub is_strict: bool,
     /// `max.poll.records`.
     pub max_poll_records: i32,
+    /// True if a user who is through with a batch soon is given more than that: it was left out, and is no strict limit.
+    pub follows_pace: bool,
     /// `share.renew.max.ms`.
     pub longest_renewal: Duration,
 }
@@ -226,6 +228,8 @@ impl ClientConfig {
                 is_implicit: values.text("share.acknowledgement.mode") == "implicit",
                 is_strict: values.text("share.acquire.mode") == "record_limit",
                 max_poll_records: values.int("max.poll.records") as i32,
+                follows_pace: values.given("max.poll.records").is_none()
+                    && values.text("share.acquire.mode") != "record_limit",
                 longest_renewal: values.millis("share.renew.max.ms"),
             },
             read_committed: values.text("isolation.level") == "read_committed",

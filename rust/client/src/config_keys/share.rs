@@ -21,8 +21,8 @@ pub(super) const KEYS: &[Key] = &[
         "max.poll.records",
         int(1, i32::MAX as i64),
         "500",
-        "the most records that a broker gives a share consumer at a time; it locks them from then on. How many rows a batch has \
-         is max_rows",
+        "the most records that a broker gives a share consumer at a time; it locks them from then on. Left out, a program that \
+         is through with its batches soon is given as many as it takes in 100 ms. How many rows a batch has is max_rows",
     ),
     key(
         "share.renew.max.ms",

@@ -26,6 +26,9 @@ pub(super) struct ShareBuffer {
     started: Instant,
     is_implicit: bool,
     is_strict: bool,
+    /// `max.poll.records`, and whether the number follows the user's pace from there on.
+    max_records: i32,
+    follows_pace: bool,
     state: Mutex<ShareBufferState>,
     assembler: Mutex<Assembler>,
     arrived: Condvar,
@@ -49,6 +52,13 @@ pub(super) enum Demand {
 /// them. A quarter of the lock's time bounds it too.
 const PACE: Duration = Duration::from_secs(1);
 
+/// A user who follows no limit of the settings has as many records in hand as it takes in this time: a fetch of 500 costs the
+/// broker more than the records themselves, and rows that wait for a slow user are rows that no other member gets.
+const IN_HAND: Duration = Duration::from_millis(100);
+
+/// The most records of a fetch, however fast the user is.
+const MOST_RECORDS: i32 = 1 << 16;
+
 pub(super) struct ShareBufferState {
     pub(super) queue: VecDeque<FetchedRows>,
     pub(super) held: HeldRows,
@@ -58,10 +68,12 @@ pub(super) struct ShareBufferState {
     fatal: Option<ClientError>,
     /// Calls that wait for records.
     waiting: usize,
-    /// When a batch was last handed out.
-    handed_out_at: Option<Now>,
+    /// When a batch was last handed out, and its rows.
+    handed_out: Option<(Now, usize)>,
     /// How long the user took for the batch before the last.
     pace: Option<Duration>,
+    /// The most records of the next fetch.
+    max_records: i32,
     /// True if records are to be fetched ahead, once.
     fetches_ahead: bool,
     is_woken: bool,
@@ -127,8 +139,9 @@ impl ShareBuffer {
             lost: Vec::new(),
             fatal: None,
             waiting: 0,
-            handed_out_at: None,
+            handed_out: None,
             pace: None,
+            max_records: config.share.max_poll_records,
             fetches_ahead: false,
             is_woken: false,
             is_closed: false,
@@ -137,6 +150,8 @@ impl ShareBuffer {
             started: Instant::now(),
             is_implicit: config.share.is_implicit,
             is_strict: config.share.is_strict,
+            max_records: config.share.max_poll_records,
+            follows_pace: config.share.follows_pace,
             state: Mutex::new(state),
             assembler: Mutex::new(Assembler::new(columns, has_delivery_count, pool, metrics.clone())),
             arrived: Condvar::new(),
@@ -196,6 +211,11 @@ impl ShareBuffer {
         }
     }
 
+    /// The most records of a fetch now.
+    pub(super) fn max_records(&self) -> i32 {
+        self.state().max_records
+    }
+
     pub(super) fn fetched_ahead(&self) {
         self.state().fetches_ahead = false;
     }
@@ -205,7 +225,15 @@ impl ShareBuffer {
     pub(super) fn enter(&self, holder: u64) {
         let now = self.now();
         let mut state = self.state();
-        state.pace = state.handed_out_at.take().map(|at| now.saturating_sub(at)).or(state.pace);
+        if let Some((at, rows)) = state.handed_out.take() {
+            let pace = now.saturating_sub(at);
+            state.pace = Some(pace);
+            if self.follows_pace {
+                let in_reach = rows as f64 * (IN_HAND.as_secs_f64() / pace.as_secs_f64().max(1e-6));
+                let most = state.max_records.saturating_mul(2).clamp(self.max_records, MOST_RECORDS);
+                state.max_records = (in_reach as i32).clamp(self.max_records, most);
+            }
+        }
         if self.is_implicit {
             state.held.accept_rest(holder);
         }
@@ -226,7 +254,7 @@ impl ShareBuffer {
     /// The rows of a batch go to handlers. None are fetched ahead of these: the rows that wait for a handler are ahead.
     pub(super) fn hand_over(&self, batch: u64) -> Vec<(TopicPartition, Range<usize>)> {
         let mut state = self.state();
-        (state.handed_out_at, state.pace, state.fetches_ahead) = (None, None, false);
+        (state.handed_out, state.pace, state.fetches_ahead) = (None, None, false);
         state.held.hand_over(batch)
     }
 
@@ -245,19 +273,20 @@ impl ShareBuffer {
             }
             self.raise()?;
             let Some(batch) = lock(&self.assembler).assemble(self, limits, holder) else { continue };
-            self.handed_out();
+            let rows = batch.columns.record_batch.num_rows();
+            self.handed_out(rows);
             self.metrics.batches_delivered(1);
-            self.metrics.records_delivered(batch.columns.record_batch.num_rows() as u64);
+            self.metrics.records_delivered(rows as u64);
             self.metrics.bytes_delivered(batch.columns.memory_bytes as u64);
             return Ok(Some(batch));
         }
     }
 
     /// The user has a batch: its locks are to be watched, and the next one may be fetched.
-    fn handed_out(&self) {
+    fn handed_out(&self, rows: usize) {
         let now = self.now();
         let mut state = self.state();
-        state.handed_out_at = Some(now);
+        state.handed_out = Some((now, rows));
         let longest = state.held.shortest_lock().map_or(PACE, |lock| PACE.min(lock / 4));
         state.fetches_ahead = state.pace.is_some_and(|pace| pace < longest);
         drop(state);

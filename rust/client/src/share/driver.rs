@@ -58,6 +58,9 @@ pub(super) struct Driver {
     pub(super) seed: u64,
 }
 
+/// What a record takes before one was seen.
+const FIRST_RECORD_BYTES: usize = 1 << 10;
+
 /// A call that waits for outcomes of acknowledgements.
 struct Awaiting {
     tickets: BTreeSet<u64>,
@@ -80,6 +83,8 @@ pub(super) struct Running {
     under_way: BTreeSet<u64>,
     renewals: BTreeSet<u64>,
     awaiting: Vec<Awaiting>,
+    /// The most bytes that a record of a recent answer has taken in its record batch, on average of an answer.
+    pub(super) record_bytes: usize,
     pub(super) is_starved: bool,
     /// What the user's calls want of brokers, as of now.
     pub(super) demand: Demand,
@@ -165,6 +170,7 @@ impl Running {
             under_way: BTreeSet::new(),
             renewals: BTreeSet::new(),
             awaiting: Vec::new(),
+            record_bytes: FIRST_RECORD_BYTES,
             is_starved: false,
             demand: Demand::Nothing,
             refusing: BTreeMap::new(),
@@ -178,6 +184,7 @@ impl Running {
         let now = self.driver.buffer.now();
         self.demand = self.driver.buffer.demand();
         self.sessions.set_wanted(self.demand != Demand::Nothing);
+        self.sessions.set_max_records(self.driver.buffer.max_records());
         let (acknowledgements, renewals) = self.driver.buffer.due(now);
         self.acknowledge(acknowledgements, None);
         self.renew(renewals, None);

@@ -25,6 +25,9 @@ use crate::tasks::caught;
 /// The least that a fetch takes of the budget. Brokers send one whole batch nevertheless.
 const LEAST_BYTES: usize = 1 << 10;
 
+/// The least that a fetch asks of each partition.
+const LEAST_PARTITION_BYTES: usize = 1 << 16;
+
 impl Running {
     /// Sends all requests that are due: fetches first, which take acknowledgements along, then what they left.
     pub(super) fn send_requests(&mut self) {
@@ -38,7 +41,7 @@ impl Running {
             self.driver.buffer.fetched_ahead();
         }
         for node in ready {
-            match self.driver.budget.try_take_below(most, ceiling) {
+            match self.driver.budget.try_take_below(most.min(self.likely_bytes(node)), ceiling) {
                 Some(charge) => {
                     let plan = self.sessions.fetch(node, self.demand == Demand::Ahead, now);
                     self.send_fetch(node, plan, charge);
@@ -48,6 +51,28 @@ impl Running {
         }
         while let Some((node, plan)) = self.sessions.acknowledge_next(now) {
             self.send_acknowledge(node, plan);
+        }
+    }
+
+    /// Bytes that have as many records as may be given. The broker looks at all record batches of what it may send, in
+    /// each partition, and then sends those of which it gives records: of 50 MB that was half of its work.
+    fn likely_bytes(&self, node: i32) -> usize {
+        let partitions = match self.sessions.partition_count(node) {
+            0 => return usize::MAX,
+            partitions => partitions,
+        };
+        let records = usize::try_from(self.driver.buffer.max_records()).unwrap_or(usize::MAX);
+        let bytes = records.saturating_mul(self.record_bytes).max(LEAST_PARTITION_BYTES).saturating_mul(partitions);
+        bytes.max(usize::try_from(self.driver.base.config.fetch_min_bytes).unwrap_or(0))
+    }
+
+    /// Notes what the records of an answer took.
+    fn note_record_bytes(&mut self, answer: &ShareAnswer, bytes: usize) {
+        let acquired = answer.partitions.iter().flat_map(|partition| &partition.acquired);
+        let records = acquired.map(|acquired| (acquired.last - acquired.first + 1).unsigned_abs()).sum::<u64>();
+        if let Some(mean) = u64::try_from(bytes).unwrap_or(u64::MAX).checked_div(records) {
+            let mean = usize::try_from(mean).unwrap_or(usize::MAX);
+            self.record_bytes = mean.saturating_add(1).max(self.record_bytes - self.record_bytes / 8);
         }
     }
 
@@ -112,6 +137,7 @@ impl Running {
         let endpoints = response.node_endpoints.iter();
         self.learn(endpoints.filter_map(|it| Endpoint::at(it.node_id, it.host, it.port, it.rack)).collect());
         let answer = ShareAnswer::of_fetch(&response);
+        self.note_record_bytes(&answer, frame.len());
         self.sessions.answered(node, &answer, self.driver.buffer.now());
         if !self.take_outputs(Some((&frame, &response))) {
             self.driver.base.metrics.fetches_empty(1);

@@ -63,8 +63,8 @@ impl NodeSession {
         self.epoch != OPEN
     }
 
-    pub(super) fn has_partitions(&self) -> bool {
-        !self.partitions.is_empty()
+    pub(super) fn partition_count(&self) -> usize {
+        self.partitions.len()
     }
 
     /// The partition of the session with this id and index.

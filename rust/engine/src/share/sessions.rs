@@ -94,6 +94,16 @@ impl ShareSessions {
         self.is_wanted = is_wanted;
     }
 
+    /// The most records of a fetch from now on.
+    pub fn set_max_records(&mut self, max_records: i32) {
+        self.settings.max_records = max_records;
+    }
+
+    /// The number of partitions that this broker sends records of; 0 without a session.
+    pub fn partition_count(&self, node: i32) -> usize {
+        self.nodes.get(&node).map_or(0, NodeSession::partition_count)
+    }
+
     /// The nodes to fetch from now, the one that was asked longest ago first. Under a strict limit it is one at a time.
     pub fn ready_nodes(&mut self, now: Now) -> Vec<i32> {
         if !self.is_wanted || self.closing.is_some() {
@@ -105,7 +115,8 @@ impl ShareSessions {
             Some(session) => session.is_free(now) && session.renewals.is_empty(),
             None => true,
         };
-        let with_leftovers = self.nodes.iter().filter(|(_, session)| session.has_partitions()).map(|(node, _)| *node);
+        let with_leftovers =
+            self.nodes.iter().filter(|(_, session)| session.partition_count() > 0).map(|(node, _)| *node);
         let mut nodes: Vec<i32> = wanted.keys().copied().chain(with_leftovers).filter(is_ready).collect();
         nodes.sort_by_key(|node| (*node <= self.last_asked, *node));
         nodes.dedup();
