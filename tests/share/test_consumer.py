@@ -124,6 +124,26 @@ def test_threads_hold_batches_of_their_own(ground: Ground, member: Member) -> No
     assert consumer.health()["rows_in_hand"] == 5, "the other's"
 
 
+@pytest.mark.parametrize("settings", [{}, {"max_poll_records": 100}, {"share_acquire_mode": "record_limit"}], ids=str)
+def test_a_program_that_keeps_pace_is_given_more_unless_a_limit_is_set(
+    ground: Ground, member: Member, settings: dict[str, Any]
+) -> None:
+    topic = ground.topic()
+    for first in range(0, 6000, 50):
+        ground.append(topic, range(first, first + 50))
+    consumer, rows, seen = member([topic], **settings), [], []
+    while len(seen) < 6000:
+        batch = one(consumer)
+        rows.append(batch.num_rows)
+        seen += values(batch)
+    assert seen == list(range(6000))
+    assert rows[0] <= (settings.get("max_poll_records") or 500)
+    if settings:
+        assert max(rows) == rows[0], "whole record batches fit"
+    else:
+        assert max(rows) > 500
+
+
 def test_events_and_callbacks_of_commits_come_inside_of_calls_that_wait(ground: Ground, member: Member) -> None:
     topic = ground.topic()
     ground.append(topic, range(3))

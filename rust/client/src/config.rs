@@ -228,7 +228,7 @@ impl ClientConfig {
                 is_implicit: values.text("share.acknowledgement.mode") == "implicit",
                 is_strict: values.text("share.acquire.mode") == "record_limit",
                 max_poll_records: values.int("max.poll.records") as i32,
-                follows_pace: values.given("max.poll.records").is_none()
+                follows_pace: !values.is_given("max.poll.records")
                     && values.text("share.acquire.mode") != "record_limit",
                 longest_renewal: values.millis("share.renew.max.ms"),
             },
