@@ -74,6 +74,8 @@ pub(super) struct ShareBufferState {
     pace: Option<Duration>,
     /// The most records of the next fetch.
     max_records: i32,
+    /// True if the last answer with records had as many as are asked for at least: there are likely to be more.
+    has_more: bool,
     /// True if records are to be fetched ahead, once.
     fetches_ahead: bool,
     is_woken: bool,
@@ -142,6 +144,7 @@ impl ShareBuffer {
             handed_out: None,
             pace: None,
             max_records: config.share.max_poll_records,
+            has_more: false,
             fetches_ahead: false,
             is_woken: false,
             is_closed: false,
@@ -209,6 +212,11 @@ impl ShareBuffer {
             (false, false, true) if !self.is_strict => Demand::Ahead,
             _ => Demand::Nothing,
         }
+    }
+
+    /// An answer brought so many records.
+    pub(super) fn note_arrived(&self, records: u64) {
+        self.state().has_more = i32::try_from(records).unwrap_or(i32::MAX) >= self.max_records;
     }
 
     /// The most records of a fetch now.
@@ -288,7 +296,8 @@ impl ShareBuffer {
         let mut state = self.state();
         state.handed_out = Some((now, rows));
         let longest = state.held.shortest_lock().map_or(PACE, |lock| PACE.min(lock / 4));
-        state.fetches_ahead = state.pace.is_some_and(|pace| pace < longest);
+        // An answer without records would keep the next request, and what it acknowledges, waiting.
+        state.fetches_ahead = state.has_more && state.pace.is_some_and(|pace| pace < longest);
         drop(state);
         self.wanted.notify_one();
     }

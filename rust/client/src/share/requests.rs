@@ -66,13 +66,14 @@ impl Running {
         bytes.max(usize::try_from(self.driver.base.config.fetch_min_bytes).unwrap_or(0))
     }
 
-    /// Notes what the records of an answer took.
-    fn note_record_bytes(&mut self, answer: &ShareAnswer, bytes: usize) {
+    /// Notes how many records an answer brought, and what they took.
+    fn note_records(&mut self, answer: &ShareAnswer, bytes: usize) {
         let acquired = answer.partitions.iter().flat_map(|partition| &partition.acquired);
         let records = acquired.map(|acquired| (acquired.last - acquired.first + 1).unsigned_abs()).sum::<u64>();
         if let Some(mean) = u64::try_from(bytes).unwrap_or(u64::MAX).checked_div(records) {
             let mean = usize::try_from(mean).unwrap_or(usize::MAX);
             self.record_bytes = mean.saturating_add(1).max(self.record_bytes - self.record_bytes / 8);
+            self.driver.buffer.note_arrived(records);
         }
     }
 
@@ -137,7 +138,7 @@ impl Running {
         let endpoints = response.node_endpoints.iter();
         self.learn(endpoints.filter_map(|it| Endpoint::at(it.node_id, it.host, it.port, it.rack)).collect());
         let answer = ShareAnswer::of_fetch(&response);
-        self.note_record_bytes(&answer, frame.len());
+        self.note_records(&answer, frame.len());
         self.sessions.answered(node, &answer, self.driver.buffer.now());
         if !self.take_outputs(Some((&frame, &response))) {
             self.driver.base.metrics.fetches_empty(1);
