@@ -56,9 +56,6 @@ const PACE: Duration = Duration::from_secs(1);
 /// broker more than the records themselves, and rows that wait for a slow user are rows that no other member gets.
 const IN_HAND: Duration = Duration::from_millis(100);
 
-/// The most records of a fetch, however fast the user is.
-const MOST_RECORDS: i32 = 1 << 16;
-
 pub(super) struct ShareBufferState {
     pub(super) queue: VecDeque<FetchedRows>,
     pub(super) held: HeldRows,
@@ -74,8 +71,6 @@ pub(super) struct ShareBufferState {
     pace: Option<Duration>,
     /// The most records of the next fetch.
     max_records: i32,
-    /// True if the last answer with records had as many as are asked for at least: there are likely to be more.
-    has_more: bool,
     /// True if records are to be fetched ahead, once.
     fetches_ahead: bool,
     is_woken: bool,
@@ -144,7 +139,6 @@ impl ShareBuffer {
             handed_out: None,
             pace: None,
             max_records: config.share.max_poll_records,
-            has_more: false,
             fetches_ahead: false,
             is_woken: false,
             is_closed: false,
@@ -214,11 +208,6 @@ impl ShareBuffer {
         }
     }
 
-    /// An answer brought so many records.
-    pub(super) fn note_arrived(&self, records: u64) {
-        self.state().has_more = i32::try_from(records).unwrap_or(i32::MAX) >= self.max_records;
-    }
-
     /// The most records of a fetch now.
     pub(super) fn max_records(&self) -> i32 {
         self.state().max_records
@@ -238,8 +227,8 @@ impl ShareBuffer {
             state.pace = Some(pace);
             if self.follows_pace {
                 let in_reach = rows as f64 * (IN_HAND.as_secs_f64() / pace.as_secs_f64().max(1e-6));
-                let most = state.max_records.saturating_mul(2).clamp(self.max_records, MOST_RECORDS);
-                state.max_records = (in_reach as i32).clamp(self.max_records, most);
+                let twice = i32::try_from(rows).unwrap_or(i32::MAX).saturating_mul(2);
+                state.max_records = (in_reach as i32).min(twice).max(self.max_records);
             }
         }
         if self.is_implicit {
@@ -296,8 +285,7 @@ impl ShareBuffer {
         let mut state = self.state();
         state.handed_out = Some((now, rows));
         let longest = state.held.shortest_lock().map_or(PACE, |lock| PACE.min(lock / 4));
-        // An answer without records would keep the next request, and what it acknowledges, waiting.
-        state.fetches_ahead = state.has_more && state.pace.is_some_and(|pace| pace < longest);
+        state.fetches_ahead = state.pace.is_some_and(|pace| pace < longest);
         drop(state);
         self.wanted.notify_one();
     }

@@ -83,8 +83,10 @@ pub(super) struct Running {
     under_way: BTreeSet<u64>,
     renewals: BTreeSet<u64>,
     awaiting: Vec<Awaiting>,
-    /// The most bytes that a record of a recent answer has taken in its record batch, on average of an answer.
+    /// What a record took in recent answers, on average of the one where it was most, and what the largest part did that a
+    /// partition had in one.
     pub(super) record_bytes: usize,
+    pub(super) partition_bytes: usize,
     pub(super) is_starved: bool,
     /// What the user's calls want of brokers, as of now.
     pub(super) demand: Demand,
@@ -171,6 +173,7 @@ impl Running {
             renewals: BTreeSet::new(),
             awaiting: Vec::new(),
             record_bytes: FIRST_RECORD_BYTES,
+            partition_bytes: 0,
             is_starved: false,
             demand: Demand::Nothing,
             refusing: BTreeMap::new(),
@@ -182,7 +185,11 @@ impl Running {
     /// Does everything that is due.
     fn work(&mut self) {
         let now = self.driver.buffer.now();
-        self.demand = self.driver.buffer.demand();
+        self.demand = match self.driver.buffer.demand() {
+            // An answer without records would keep the next request, and what it acknowledges, waiting.
+            Demand::Ahead if !self.sessions.has_more() => Demand::Nothing,
+            demand => demand,
+        };
         self.sessions.set_wanted(self.demand != Demand::Nothing);
         self.sessions.set_max_records(self.driver.buffer.max_records());
         let (acknowledgements, renewals) = self.driver.buffer.due(now);

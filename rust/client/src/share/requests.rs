@@ -62,18 +62,22 @@ impl Running {
             partitions => partitions,
         };
         let records = usize::try_from(self.driver.buffer.max_records()).unwrap_or(usize::MAX);
-        let bytes = records.saturating_mul(self.record_bytes).max(LEAST_PARTITION_BYTES).saturating_mul(partitions);
-        bytes.max(usize::try_from(self.driver.base.config.fetch_min_bytes).unwrap_or(0))
+        // Locks may bound what a partition gives.
+        let bytes = records.saturating_mul(self.record_bytes).min(self.partition_bytes.saturating_mul(2));
+        bytes
+            .max(LEAST_PARTITION_BYTES)
+            .saturating_mul(partitions)
+            .max(usize::try_from(self.driver.base.config.fetch_min_bytes).unwrap_or(0))
     }
 
-    /// Notes how many records an answer brought, and what they took.
-    fn note_records(&mut self, answer: &ShareAnswer, bytes: usize) {
-        let acquired = answer.partitions.iter().flat_map(|partition| &partition.acquired);
-        let records = acquired.map(|acquired| (acquired.last - acquired.first + 1).unsigned_abs()).sum::<u64>();
-        if let Some(mean) = u64::try_from(bytes).unwrap_or(u64::MAX).checked_div(records) {
-            let mean = usize::try_from(mean).unwrap_or(usize::MAX);
-            self.record_bytes = mean.saturating_add(1).max(self.record_bytes - self.record_bytes / 8);
-            self.driver.buffer.note_arrived(records);
+    /// Notes what the records of an answer took.
+    fn note_bytes(&mut self, response: &ShareFetchResponse<'_>, records: u64) {
+        let sizes = || response.responses.iter().flat_map(|topic| &topic.partitions).map(|it| it.records.len());
+        let records = usize::try_from(records).unwrap_or(usize::MAX);
+        if let Some(mean) = sizes().sum::<usize>().checked_div(records) {
+            self.record_bytes = (mean + 1).max(self.record_bytes - self.record_bytes / 8);
+            let largest = sizes().max().unwrap_or(0);
+            self.partition_bytes = largest.max(self.partition_bytes - self.partition_bytes / 8);
         }
     }
 
@@ -138,7 +142,7 @@ impl Running {
         let endpoints = response.node_endpoints.iter();
         self.learn(endpoints.filter_map(|it| Endpoint::at(it.node_id, it.host, it.port, it.rack)).collect());
         let answer = ShareAnswer::of_fetch(&response);
-        self.note_records(&answer, frame.len());
+        self.note_bytes(&response, answer.records());
         self.sessions.answered(node, &answer, self.driver.buffer.now());
         if !self.take_outputs(Some((&frame, &response))) {
             self.driver.base.metrics.fetches_empty(1);

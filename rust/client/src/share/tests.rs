@@ -233,7 +233,6 @@ fn records_are_fetched_ahead_once_for_a_user_who_keeps_pace() {
     let call = world.buffer.wait();
     assert_eq!(world.buffer.demand(), Demand::Records);
     drop(call);
-    world.buffer.note_arrived(500);
     world.push(world.part(0), encoded(0, 3), &[(0, 2, 1)]);
     assert_eq!(world.rows(1), [0]);
     assert_eq!(world.buffer.demand(), Demand::Nothing, "how long the user takes is not known");
@@ -243,13 +242,8 @@ fn records_are_fetched_ahead_once_for_a_user_who_keeps_pace() {
     assert_eq!(world.buffer.demand(), Demand::Ahead);
     world.buffer.fetched_ahead();
     assert_eq!(world.buffer.demand(), Demand::Nothing);
-    world.buffer.note_arrived(499);
-    world.push(world.part(0), encoded(3, 1), &[(3, 3, 1)]);
-    assert_eq!(world.rows(1), [3]);
-    assert_eq!(world.buffer.demand(), Demand::Nothing, "there were no more");
     let strict = World::new(&[("share.acquire.mode", "record_limit")], ColumnSet::default(), false);
     for offset in 0..3 {
-        strict.buffer.note_arrived(500);
         strict.push(strict.part(0), encoded(offset, 1), &[(offset, offset, 1)]);
         assert_eq!(strict.rows(1), [offset]);
     }

@@ -117,6 +117,14 @@ pub struct ShareAnswer {
     pub partitions: Vec<FetchedPartition>,
 }
 
+impl ShareAnswer {
+    /// The number of offsets that were acquired.
+    pub fn records(&self) -> u64 {
+        let acquired = self.partitions.iter().flat_map(|partition| &partition.acquired);
+        acquired.map(|acquired| (acquired.last - acquired.first + 1).unsigned_abs()).sum()
+    }
+}
+
 /// A task of the driver. The order of the outputs matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShareOutput {

@@ -31,6 +31,8 @@ pub(super) enum RequestKind {
 pub(super) struct InFlight {
     pub(super) kind: RequestKind,
     pub(super) sent: Now,
+    /// How long a fetch waits for records.
+    pub(super) max_wait: Duration,
     pub(super) acknowledgements: Vec<Acknowledgement>,
     /// The partitions of the session once the request has succeeded.
     partitions: Partitions,
@@ -51,6 +53,8 @@ pub(super) struct NodeSession {
     pub(super) lock_timeout: Option<Duration>,
     pub(super) retry_at: Option<Now>,
     pub(super) attempts: u32,
+    /// True if the last answer with records had as many as the settings allow: there are likely to be more.
+    pub(super) has_more: bool,
 }
 
 impl NodeSession {
@@ -79,7 +83,12 @@ impl NodeSession {
     }
 
     /// Begins a fetch of these partitions. Returns the epoch, the partitions of the request and those to forget.
-    pub(super) fn fetch(&mut self, wanted: Partitions, now: Now) -> (i32, Vec<PlannedPartition>, Vec<(Uuid, i32)>) {
+    pub(super) fn fetch(
+        &mut self,
+        wanted: Partitions,
+        max_wait: Duration,
+        now: Now,
+    ) -> (i32, Vec<PlannedPartition>, Vec<(Uuid, i32)>) {
         let acknowledgements = std::mem::take(&mut self.pending);
         let mut named = by_partition(&acknowledgements);
         // A partition that is named for its acknowledgements alone joins the session, and would be delivered for ever.
@@ -89,7 +98,8 @@ impl NodeSession {
             named.entry(added.clone()).or_default();
         }
         let planned = named.into_iter().map(planned).collect();
-        self.in_flight = Some(InFlight { kind: RequestKind::Fetch, sent: now, acknowledgements, partitions: wanted });
+        let kind = RequestKind::Fetch;
+        self.in_flight = Some(InFlight { kind, sent: now, max_wait, acknowledgements, partitions: wanted });
         (self.epoch, planned, forgotten)
     }
 
@@ -102,7 +112,8 @@ impl NodeSession {
         let planned = by_partition(&acknowledgements).into_iter().map(planned).collect();
         let epoch = if kind == RequestKind::Close { CLOSE } else { self.epoch };
         let partitions = self.partitions.clone();
-        self.in_flight = Some(InFlight { kind, sent: now, acknowledgements, partitions });
+        let max_wait = Duration::ZERO;
+        self.in_flight = Some(InFlight { kind, sent: now, max_wait, acknowledgements, partitions });
         (epoch, planned)
     }
 
@@ -127,6 +138,7 @@ impl NodeSession {
     pub(super) fn end(&mut self) -> Vec<Acknowledgement> {
         self.generation += 1;
         self.epoch = OPEN;
+        self.has_more = false;
         self.partitions.clear();
         let mut unsent = std::mem::take(&mut self.pending);
         unsent.append(&mut self.renewals);

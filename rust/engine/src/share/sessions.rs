@@ -44,6 +44,8 @@ pub struct ShareSessions {
     denied: BTreeMap<Option<TopicPartition>, ErrorCode>,
     /// Somebody waits for records.
     is_wanted: bool,
+    /// The most records of a fetch; those of the settings at least.
+    max_records: i32,
     /// The node that was asked last.
     last_asked: i32,
     refresh: Wait,
@@ -65,6 +67,7 @@ impl ShareSessions {
             waits: BTreeMap::new(),
             denied: BTreeMap::new(),
             is_wanted: false,
+            max_records: settings.max_records,
             last_asked: -1,
             refresh: Wait { until: Now::ZERO, attempts: 0 },
             closing: None,
@@ -96,7 +99,12 @@ impl ShareSessions {
 
     /// The most records of a fetch from now on.
     pub fn set_max_records(&mut self, max_records: i32) {
-        self.settings.max_records = max_records;
+        self.max_records = max_records;
+    }
+
+    /// True if a broker is likely to have more records than it gave last.
+    pub fn has_more(&self) -> bool {
+        self.nodes.values().any(|session| session.has_more)
     }
 
     /// The number of partitions that this broker sends records of; 0 without a session.
@@ -137,12 +145,15 @@ impl ShareSessions {
             // It only forgets partitions, or is ahead.
             (true, _) => Duration::ZERO,
             (false, true) => self.settings.max_wait,
+            // Kafka 4.4 does not always wake a fetch by what its own acknowledgements unlock: with locks at their limit in
+            // each partition that has records it waited to the end.
+            (false, false) if session.has_more => Duration::ZERO,
             (false, false) => self.settings.max_wait.min(ACKNOWLEDGING_WAIT),
         };
         let max_wait = session.lock_timeout.map_or(max_wait, |lock| max_wait.min(lock.mul_f64(LOCK_SHARE)));
-        let (session_epoch, partitions, forgotten) = session.fetch(wanted, now);
+        let (session_epoch, partitions, forgotten) = session.fetch(wanted, max_wait, now);
         self.last_asked = node;
-        let ShareSettings { max_records, is_strict, .. } = self.settings;
+        let (max_records, is_strict) = (self.max_records, self.settings.is_strict);
         ShareFetchPlan { session_epoch, max_wait, max_records, is_strict, partitions, forgotten }
     }
 
@@ -200,9 +211,14 @@ impl ShareSessions {
             let partitions = request.take_partitions();
             let deadline = request.sent + answer.lock_timeout;
             let (is_fetch, is_close) = (request.kind == RequestKind::Fetch, request.kind == RequestKind::Close);
+            let has_waited = !request.max_wait.is_zero();
             self.settle(&answer.partitions, request, deadline);
             if let Some(session) = self.nodes.get_mut(&node) {
                 session.succeeded(partitions);
+                match i32::try_from(answer.records()).unwrap_or(i32::MAX) {
+                    0 => session.has_more &= !(is_fetch && has_waited),
+                    records => session.has_more = records >= self.settings.max_records,
+                }
                 session.lock_timeout =
                     Some(answer.lock_timeout).filter(|lock| !lock.is_zero()).or(session.lock_timeout);
                 session.retry_at = None;

@@ -70,6 +70,25 @@ fn a_fetch_with_acknowledgements_waits_half_a_second_at_most() {
     assert_eq!(world.fetch(1).max_wait, ms(500));
 }
 
+// Kafka 4.4 leaves a fetch waiting whose own acknowledgements unlock what it could have.
+#[test]
+fn a_fetch_with_acknowledgements_waits_not_at_all_while_answers_are_full() {
+    let (mut world, session) = World::with_records();
+    world.fetch(1);
+    world.answer(1, vec![fetched(0, &[(10, 509)])]);
+    assert!(world.sessions.has_more());
+    world.acknowledge(1, session, &[range(10, 509, Accept)]);
+    assert_eq!(world.fetch(1).max_wait, ms(0));
+    world.answer(1, vec![fetched(0, &[])]);
+    assert!(world.sessions.has_more(), "it took what there was at once");
+    assert_eq!(world.fetch(1).max_wait, ms(5000));
+    world.answer(1, vec![fetched(0, &[])]);
+    assert!(!world.sessions.has_more());
+    world.fetch(1);
+    world.answer(1, vec![fetched(0, &[(510, 1008)])]);
+    assert!(!world.sessions.has_more(), "499 are fewer than were asked for");
+}
+
 // One request of a session is in flight, and a renewal waits for its answer.
 #[test]
 fn no_fetch_waits_so_long_that_locks_end_before_they_are_renewed() {
