@@ -263,11 +263,14 @@ impl ShareBuffer {
         holder: u64,
     ) -> Result<Option<HandedBatch>, ClientError> {
         self.enter(holder);
-        let _waiting = self.wait();
         loop {
+            let waiting = self.wait();
             if !self.ready(until) {
                 return Ok(None);
             }
+            // A call that takes what is there waits no more: for one that does, a fetch would wait at the broker for records,
+            // and the acknowledgements of these for its answer.
+            drop(waiting);
             self.raise()?;
             let Some(batch) = lock(&self.assembler).assemble(self, limits, holder) else { continue };
             let rows = batch.columns.record_batch.num_rows();

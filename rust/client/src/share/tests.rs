@@ -1,6 +1,7 @@
 //! Which rows come out of what was acquired, and what becomes of the offsets that have none.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
@@ -224,6 +225,28 @@ fn what_nobody_asks_for_is_released_before_its_lock_ends() {
     drop(call);
     let (acknowledgements, _) = world.buffer.due(later);
     assert_eq!(acknowledgements[0].0.ranges, [range(4, 9, Release)]);
+}
+
+// A fetch that waited at the broker for a call that had its rows kept their acknowledgements waiting, for 500 ms.
+#[test]
+fn a_call_that_takes_what_is_there_wants_nothing_of_brokers() {
+    let world = World::plain();
+    world.push(world.part(0), encoded(0, 20_000), &[(0, 19_999, 1)]);
+    let (buffer, has_rows) = (world.buffer.clone(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            let mut seen = Vec::new();
+            while !has_rows.load(Ordering::Relaxed) {
+                seen.push(buffer.demand());
+            }
+            seen
+        });
+        let rows = world.next(20_000);
+        has_rows.store(true, Ordering::Relaxed);
+        assert!(rows.expect("no error").is_some());
+        let seen = looking.join().expect("it ends");
+        assert!(!seen.contains(&Demand::Records), "{} looks", seen.len());
+    });
 }
 
 #[test]
