@@ -27,7 +27,9 @@ def test_what_is_undecided_is_accepted_when_the_next_batch_is_asked_for(ground: 
     assert values(one(first)) == list(range(10))
     ground.append(topic, [10])
     assert values(one(first)) == [10]
-    assert first.commit() == {(topic, 0): 1}
+    assert first.commit()[monedula.TopicPartition(topic, 0)] in (1, 11), (
+        "the ten were told before, if a request went out"
+    )
     first.close()
     ground.append(topic, [11])
     assert take(member([topic]), 1) == [11]

@@ -93,7 +93,16 @@ class AsyncProducer(_TracedProducer, monedula.AsyncProducer):
 class _Traced:
     """Common base of the consumers with telemetry, also of share groups."""
 
-    _telemetry: Telemetry
+    def __init__(
+        self, config: Settings | None = None, /, *arguments: Any, telemetry: Telemetry | None = None, **settings: Any
+    ) -> None:
+        self._telemetry = telemetry or Telemetry()
+        try:
+            super().__init__(config, *arguments, **settings)  # type: ignore[call-arg]  # that of a consumer's base
+        finally:
+            del config, settings  # keeps passwords out of tracebacks that show locals
+        if isinstance(self, ConsumerBase):  # members of a share group have no positions
+            self._telemetry._lag_gauges.add(self)
 
     def process(self, what: What) -> AbstractContextManager[Span]:
         """A span for the processing of records, as by `Telemetry.process`.
@@ -121,28 +130,9 @@ class _Traced:
 class _TracedConsumer(_Traced, ConsumerBase):
     """Common base of the consumers with telemetry, except those of share groups."""
 
-    def __init__(
-        self, config: Settings | None = None, /, *arguments: Any, telemetry: Telemetry | None = None, **settings: Any
-    ) -> None:
-        self._telemetry = telemetry or Telemetry()
-        try:
-            super().__init__(config, *arguments, **settings)
-        finally:
-            del config, settings  # keeps passwords out of tracebacks that show locals
-        self._telemetry._lag_gauges.add(self)
-
 
 class _TracedShareConsumer(_Traced, ShareConsumerBase):
     """Common base of the share groups' consumers with telemetry."""
-
-    def __init__(
-        self, config: Settings | None = None, /, *arguments: Any, telemetry: Telemetry | None = None, **settings: Any
-    ) -> None:
-        self._telemetry = telemetry or Telemetry()
-        try:
-            super().__init__(config, *arguments, **settings)
-        finally:
-            del config, settings  # keeps passwords out of tracebacks that show locals
 
 
 class Consumer(_TracedConsumer, monedula.Consumer):

@@ -59,15 +59,15 @@ fn features_tell_clients_what_they_may_do() {
     let request = ApiVersionsRequest { client_software_name: "x", client_software_version: "1", ..Default::default() };
     let answer = world.call(1, &request, 4);
     let supported: Vec<_> = answer.supported_features.iter().map(|f| (f.name, f.min_version, f.max_version)).collect();
-    let (elr, kraft) = ("eligible.leader.replicas.version", "kraft.version");
+    let (elr, share, kraft) = ("eligible.leader.replicas.version", "share.version", "kraft.version");
     let of_groups = [("metadata.version", 7, 33), ("group.version", 0, 1), ("transaction.version", 0, 2)];
     assert_eq!(supported[..3], of_groups);
-    assert_eq!(supported[3..], [(elr, 0, 1), (kraft, 0, 1)]);
+    assert_eq!(supported[3..], [(share, 0, 2), (elr, 0, 1), (kraft, 0, 1)]);
     let finalized: Vec<_> =
         answer.finalized_features.iter().map(|f| (f.name, f.min_version_level, f.max_version_level)).collect();
     let of_groups = [("metadata.version", 33, 33), ("group.version", 1, 1), ("transaction.version", 2, 2)];
     assert_eq!(finalized[..3], of_groups);
-    assert_eq!(finalized[3..], [(elr, 1, 1)], "a feature at level 0 is not finalized");
+    assert_eq!(finalized[3..], [(share, 2, 2), (elr, 1, 1)], "a feature at level 0 is not finalized");
     assert!(answer.finalized_features_epoch >= 0);
     // Before version 4 a feature with the lowest version 0 is left out, because older clients refuse it.
     let names: Vec<_> = world.call(1, &request, 3).supported_features.iter().map(|f| f.name).collect();
