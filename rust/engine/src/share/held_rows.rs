@@ -117,11 +117,14 @@ impl HeldRows {
         }
     }
 
-    /// Releases what is undecided of all batches of a holder.
-    pub fn release_rest_of(&mut self, holder: u64) {
+    /// Releases what is undecided of all batches of a holder. Returns how many of these rows were not handed over.
+    pub fn release_rest_of(&mut self, holder: u64) -> usize {
+        let mut released = 0;
         for batch in self.batches.values_mut().filter(|batch| batch.holder == holder) {
+            released += if batch.is_handed_over { 0 } else { batch.undecided() };
             batch.decide_rest(AcknowledgeType::Release);
         }
+        released
     }
 
     /// Releases what is undecided of all batches.

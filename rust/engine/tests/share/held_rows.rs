@@ -83,6 +83,7 @@ fn who_asks_for_the_next_batch_accepts_what_it_holds_and_nobody_elses() {
     let (mut held, _) = ten();
     let other = hand_out(&mut held, 8, vec![part(1, &[(0, 0, 2)])]);
     held.accept_rest(7);
+    assert_eq!(held.release_rest_of(7), 0, "nothing is left undecided");
     assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(100, 109, Accept)]);
     assert_eq!((held.rows(other), held.undecided()), (Some(2), 2));
     held.release_rest();
@@ -237,7 +238,7 @@ fn rows_that_were_handed_over_are_not_accepted_by_asking_for_the_next_batch() {
     held.accept_rest(7);
     assert_eq!(held.undecided(), 8);
     held.decide_undecided(id, 0..1, Accept);
-    held.release_rest_of(7);
+    assert_eq!(held.release_rest_of(7), 0, "handlers have them");
     let taken = held.take_decided(None, BEGIN);
     let released = [range(100, 100, Accept), range(101, 103, Release), range(0, 1, Release), range(9, 9, Release)];
     assert_eq!(ranges(&taken), released);
