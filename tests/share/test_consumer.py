@@ -2,6 +2,9 @@
 
 import asyncio
 import threading
+from collections.abc import Awaitable
+from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import monedula
@@ -9,7 +12,7 @@ import pytest
 
 from tests.groups.ground import Ground
 from tests.share.conftest import Member
-from tests.share.reading import one, take, values
+from tests.share.reading import PATIENCE_SECONDS, one, take, values
 
 SERVER = {"bootstrap.servers": "localhost:1"}
 
@@ -114,14 +117,94 @@ def test_threads_hold_batches_of_their_own(ground: Ground, member: Member) -> No
     ground.append(topic, range(10))
     consumer = member([topic], max_poll_records=10)
     mine = one(consumer, max_rows=5)
-    theirs: list[monedula.Batch] = []
-    thread = threading.Thread(target=lambda: theirs.append(one(consumer, max_rows=5)))
+    theirs: Queue[monedula.Batch] = Queue()
+    over = threading.Event()
+
+    def hold() -> None:
+        theirs.put(one(consumer, max_rows=5))
+        over.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert sorted(values(mine) + values(theirs.get(timeout=PATIENCE_SECONDS))) == list(range(10))
+        consumer.release(mine, [0])
+        assert consumer.commit(mine) == {(topic, 0): 5}
+        assert consumer.health()["rows_in_hand"] == 5, "the other's"
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_what_a_thread_that_ends_leaves_undecided_is_released(
+    ground: Ground, member: Member, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(4))
+    consumer = member([topic], columns=["value", "deliveryCount"])
+    thread = threading.Thread(target=lambda: consumer.accept(one(consumer), [0]))
     thread.start()
     thread.join()
-    assert sorted(values(mine) + values(theirs[0])) == list(range(10))
-    consumer.release(mine, [0])
-    assert consumer.commit(mine) == {(topic, 0): 5}
-    assert consumer.health()["rows_in_hand"] == 5, "the other's"
+    again = one(consumer)
+    assert values(again) == [1, 2, 3]
+    assert {record.delivery_count for record in again.records()} == {2}
+    assert "ended with 3 rows of which nothing was decided" in caplog.text
+
+
+async def test_what_a_task_that_ends_leaves_undecided_is_released(ground: Ground, group: str) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(4))
+    settings = {"bootstrap.servers": ground.bootstrap, "group.id": group}
+    async with monedula.AsyncShareConsumer(settings, [topic], fetch_max_wait_ms=100) as consumer:
+
+        async def fail(batch: Awaitable[monedula.Batch]) -> None:
+            consumer.accept(await batch, [0])
+            raise ZeroDivisionError
+
+        async def poll() -> None:
+            await fail(consumer.poll(timeout=PATIENCE_SECONDS))
+
+        async def iterate() -> None:
+            await fail(anext(consumer.batches()))
+
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.create_task(poll())
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.create_task(iterate())
+        assert values(await consumer.poll(timeout=PATIENCE_SECONDS)) == [2, 3]
+
+
+async def test_explicit_rows_outlive_the_task_and_the_thread_that_took_them(
+    ground: Ground, member: Member, group: str
+) -> None:
+    topic = ground.topic()
+    ground.append(topic, [0])
+    taken: list[monedula.Batch] = []
+    consumer = member([topic], acknowledge="explicit")
+    thread = threading.Thread(target=lambda: taken.append(one(consumer)))
+    thread.start()
+    thread.join()
+    await until_gone(thread)
+    consumer.accept(taken[0])
+    assert consumer.commit() == {(topic, 0): 1}
+    ground.append(topic, [1])
+    consumer.close()
+    settings = {"bootstrap.servers": ground.bootstrap, "group.id": group}
+    async with monedula.AsyncShareConsumer(settings, [topic], acknowledge="explicit") as waits:
+
+        async def take_one() -> monedula.Batch:
+            return await waits.poll(timeout=PATIENCE_SECONDS)
+
+        batch = await asyncio.create_task(take_one())
+        waits.accept(batch)
+        assert await waits.commit() == {(topic, 0): 1}
+
+
+async def until_gone(thread: threading.Thread) -> None:
+    """Wait for the end of the system's thread, which comes behind that of Python's."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while Path(f"/proc/self/task/{thread.native_id}").exists():
+            await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize("settings", [{}, {"max_poll_records": 100}, {"share_acquire_mode": "record_limit"}], ids=str)

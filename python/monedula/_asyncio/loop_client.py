@@ -1,6 +1,13 @@
-"""`LoopClient`, the base of the clients for asyncio. It imports asyncio at the first call that needs a loop."""
+"""`LoopClient`, the base of the clients for asyncio, and `HoldingClient`, that of consumers.
 
+They import asyncio at the first call that needs a loop.
+"""
+
+from contextlib import suppress
 from typing import TYPE_CHECKING
+from weakref import ref
+
+from monedula.errors import ForkError
 
 if TYPE_CHECKING:
     from monedula._asyncio.client_loop import ClientLoop
@@ -18,6 +25,35 @@ class LoopClient:
             self._client_loop = ClientLoop()
         self._client_loop.check()
         return self._client_loop
+
+
+class HoldingClient(LoopClient):
+    """Tells the core when tasks end, which may hold batches of it."""
+
+    _known: set[int] | None = None  # holder numbers of the tasks that have an end-of-task callback
+
+    def _holder(self) -> int:
+        """The holder number of the current task. The end of the task is reported to the core."""
+        holder = current_holder()
+        if self._known is None:
+            self._known = set()
+        if holder and holder not in self._known:
+            from monedula._asyncio.holders import when_task_ends
+
+            self._known.add(holder)
+            when_task_ends(ref(self), holder, HoldingClient._task_ended)
+        return holder
+
+    def _task_ended(self, holder: int) -> None:
+        if self._known is not None:
+            self._known.discard(holder)
+        # In a forked child the copies of the parent's tasks end too; there the core raises ForkError.
+        with suppress(ForkError):
+            self._holder_ended(holder)
+
+    def _holder_ended(self, holder: int, /) -> None:
+        """What the core is told."""
+        raise NotImplementedError
 
 
 def current_holder() -> int:

@@ -67,7 +67,6 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
     ) -> None:
         self._commits: list[CommitFuture] = []
         self._last_run: Run | None = None
-        self._known: set[int] = set()  # holder numbers of the asyncio tasks that have an end-of-task callback
         self._looping: list[int] = []  # thread ids, one entry for each batches() or records() loop that is not left
         try:
             raw = raw_settings(config, settings, in_place_of_text="topics go into topics=[...]")

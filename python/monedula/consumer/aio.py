@@ -1,7 +1,6 @@
 """`AsyncConsumer`, the consumer for asyncio: the methods of `Consumer`, awaited."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from sys import exception
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from weakref import ref
 
 from monedula._arguments import RawOffset, seconds
-from monedula._asyncio.loop_client import LoopClient, current_holder
+from monedula._asyncio.loop_client import HoldingClient, current_holder
 from monedula._health import patience
 from monedula._migration_hints import tells
 from monedula._monedula import Batch, PendingCallback, Record
@@ -30,7 +29,7 @@ from monedula.consumer._commits import as_committed, committed_offsets, of_owned
 from monedula.consumer._dead_letters import WaitingBatch
 from monedula.consumer._read_until import UntilLoop
 from monedula.consumer._record_cursor import MAX_ROWS as ROWS_AHEAD
-from monedula.errors import ArgumentError, ForkError
+from monedula.errors import ArgumentError
 from monedula.producer.aio import AsyncProducer
 from monedula.types.partitions import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition, Until
 
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @tells
-class AsyncConsumer(ConsumerBase, LoopClient):
+class AsyncConsumer(ConsumerBase, HoldingClient):
     """Reads Kafka as Arrow batches in an event loop.
 
     Arguments as `Consumer`. Cancelling a task that waits loses no records: the wait takes none, and a batch is taken
@@ -329,25 +328,13 @@ class AsyncConsumer(ConsumerBase, LoopClient):
         return Steps(step, timeout, bound, lambda: self._check_drained(timeout, bound))
 
     def _holder(self) -> int:
-        """The holder number of the current task. The end of the task is reported to the core.
-
-        Batches that the task holds at its end stay unfinished; the core warns, and lets a rebalance go on without them.
-        """
-        holder = current_holder()
         if self._reading is not None:
             self._reading.begins()
-        if holder and holder not in self._known:
-            from monedula._asyncio.holders import when_task_ends
+        return super()._holder()
 
-            self._known.add(holder)
-            when_task_ends(ref(self), holder, AsyncConsumer._holder_ended)
-        return holder
-
-    def _holder_ended(self, holder: int) -> None:
-        self._known.discard(holder)
-        # In a forked child the copies of the parent's tasks end too; there the core raises ForkError.
-        with suppress(ForkError):
-            self._member.holder_ended(holder)
+    def _holder_ended(self, holder: int, /) -> None:
+        # Batches that the task holds stay unfinished; the core warns, and lets a rebalance go on without them.
+        self._member.holder_ended(holder)
 
     async def _leave(self, until: float) -> None:
         failure: BaseException | None = None

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 from monedula._arguments import seconds
-from monedula._asyncio.loop_client import LoopClient, current_holder
+from monedula._asyncio.loop_client import HoldingClient, current_holder
 from monedula._migration_hints import tells
 from monedula._monedula import Batch, Record
 from monedula.config import RawSettings, Settings
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @tells
-class AsyncShareConsumer(ShareConsumerBase, LoopClient):
+class AsyncShareConsumer(ShareConsumerBase, HoldingClient):
     """Reads Kafka topics as a queue in an event loop, as a member of a share group (KIP-932).
 
     Arguments as `ShareConsumer`. Cancelling a task that waits loses no records: the wait takes none. Where the
@@ -69,7 +69,7 @@ class AsyncShareConsumer(ShareConsumerBase, LoopClient):
         self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES
     ) -> Coroutine[Any, Any, Batch]:
         """Return the records that are available, or the first ones that arrive; as `ShareConsumer.poll`."""
-        return self._poll(current_holder(), timeout, max_rows, max_bytes)
+        return self._poll(self._holder(), timeout, max_rows, max_bytes)
 
     def records(self, timeout: float | None = None) -> AsyncIterator[Record]:
         """Yield records one by one; as `ShareConsumer.records`."""
@@ -167,6 +167,11 @@ class AsyncShareConsumer(ShareConsumerBase, LoopClient):
         # The log has what failed, as during the run.
         await self._loop().outcome(self._core.commit(None, timeout, holder))
 
+    def _holder_ended(self, holder: int, /) -> None:
+        # Explicit decisions are made by whoever has the batch, whichever task took it.
+        if self._core.is_implicit:
+            self._core.holder_ended(holder)
+
     async def _commit(self, what: Batch | None, timeout: float | None, holder: int) -> dict[TopicPartition, int]:
         return await self._loop().task(self._core.commit(what, timeout, holder), acknowledged)
 
@@ -212,7 +217,7 @@ class _Batches:
         return self
 
     def __anext__(self) -> Coroutine[Any, Any, Batch]:
-        return self._next(current_holder())
+        return self._next(self._consumer._holder())
 
     async def _next(self, holder: int) -> Batch:
         if self._is_over:

@@ -34,8 +34,9 @@ class ShareConsumer(ShareConsumerBase):
 
     Each record is handed to one member of the group at a time, whatever its partition, and locked until something is
     decided of it: `accept`, `release` or `reject`. Rows of which nothing was decided are accepted when the next batch
-    is asked for; after an exception, or in `close()`, they are released, to be delivered again. Locks of rows in hand
-    are renewed by the core. Needs Kafka 4.1; renewals and `share.acquire.mode=record_limit` need 4.2.
+    is asked for; after an exception, in `close()`, or when the thread ends, they are released, to be delivered again.
+    Locks of rows in hand are renewed by the core. Needs Kafka 4.1; renewals and `share.acquire.mode=record_limit` need
+    4.2.
 
     Methods may be called from any thread; the GIL is free while one waits or decodes. Ctrl-C ends any wait at once.
 
@@ -46,8 +47,9 @@ class ShareConsumer(ShareConsumerBase):
         headers: whether to add the `headers` column.
         key: how keys are decoded, such as `monedula.Json(schema)`; bytes if left out.
         value: how values are decoded; bytes if left out.
-        acknowledge: `"explicit"`: undecided rows stay locked when the next batch is asked for, so that threads hold
-            several batches. The same as the setting `share.acknowledgement.mode`; `"implicit"` if left out.
+        acknowledge: `"explicit"`: undecided rows stay locked when the next batch is asked for, or their thread ends, so
+            that threads hold several batches, of which any decides. The same as the setting
+            `share.acknowledgement.mode`; `"implicit"` if left out.
         on_event: called with each event of the membership (see `monedula.events`), inside calls that wait.
         **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
 

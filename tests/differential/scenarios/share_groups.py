@@ -87,6 +87,26 @@ def members_share_partitions(script: Script) -> None:
 
 
 @scenario("ShareGroupHeartbeat")
+def an_assignment_whose_answer_was_lost(script: Script) -> None:
+    topic, _ = filled(script, partitions=2)
+    group = script.name("group")
+    first, second = ShareMember(script, group, "a", topic), ShareMember(script, group, "b", topic)
+    first.join(2)
+    before = first.epoch
+    second.join(1)
+    script.until(lambda: first.beat(record=False)["memberEpoch"] != before or None, "a to learn of the next epoch")
+    for label, epoch in (("the last epoch", first.epoch), ("the epoch before", before), ("joins again", 0)):
+        for name, topics in (("short", None), ("full", [topic])):
+            if epoch or topics:
+                first.epoch = epoch
+                answer = first.beat(record=False, subscribedTopicNames=topics)
+                assigned = answer.get("assignment") and len(answer["assignment"]["topicPartitions"][0]["partitions"])
+                script.record(
+                    "ShareGroupHeartbeat", {"error": answer["errorCode"], "has": assigned}, 1, f"{name}, {label}"
+                )
+
+
+@scenario("ShareGroupHeartbeat")
 def groups_of_other_kinds(script: Script) -> None:
     topic, _ = filled(script)
     share, consumer, classic = script.name("share"), script.name("consumer"), script.name("classic")

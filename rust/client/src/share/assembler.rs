@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Schema};
 use monedula_columns::{
     BatchBuilder, BatchColumns, BufferPool, ColumnBatch, ColumnSet, Scratch, WalkError, WalkErrorKind, Walked,
 };
-use monedula_engine::share::{AcknowledgeError, AcknowledgeType, AcknowledgedRange, Acknowledgement, HeldPart, RowRun};
+use monedula_engine::share::{AcknowledgeError, AcknowledgeType, Acknowledgement, HeldPart, RowRun};
 
 use super::buffer::{ShareBuffer, ShareBufferState};
 use super::command::ShareCommand;
@@ -205,21 +205,12 @@ impl Assembler {
                     }
                 }
             }
-            if part.runs.is_empty() {
-                // Control records alone: nobody will decide anything of them.
-                let kind = AcknowledgeType::Gap;
-                let gaps = part.gaps.iter().map(|&(first, last)| AcknowledgedRange { first, last, kind }).collect();
-                let gaps = part.acknowledgement(state.held.new_ticket(), gaps);
-                undelivered.extend((!gaps.ranges.is_empty()).then_some((gaps, None)));
-            } else {
-                held.push(part);
-            }
+            held.push(part);
         }
-        if held.is_empty() {
-            return None;
-        }
-        let id = state.held.hand_out(holder, held, now);
+        let (id, gaps) = state.held.hand_out(holder, held, now);
         drop(state);
+        undelivered.extend(gaps.into_iter().map(|gaps| (gaps, None)));
+        let id = id?;
         if next_row < rows {
             columns = columns.select(&kept);
         }

@@ -19,6 +19,7 @@ use super::buffer::ShareBuffer;
 use super::command::{AcknowledgeOutcome, Scope, ShareCommand};
 use super::driver::{Driver, Observed};
 use super::telemetry;
+use super::undecided::Undecided;
 use crate::base::ClientBase;
 use crate::budget::Budget;
 use crate::config::ClientConfig;
@@ -200,9 +201,14 @@ impl ShareConsumer {
         self.buffer.state().held.begin(batch, row, now)
     }
 
-    /// What `holder` was handed and is undecided is released.
-    pub fn release_rest_of(&self, holder: u64) {
-        self.buffer.state().held.release_rest_of(holder);
+    /// A value to drop when this thread or task of the user's ends: what is undecided of its rows is released then.
+    pub fn undecided_of(&self, holder: u64) -> Undecided {
+        Undecided::new(&self.buffer, holder, self.base.log.clone())
+    }
+
+    /// True if these are rows of this consumer.
+    pub fn has(&self, undecided: &Undecided) -> bool {
+        undecided.is_of(&self.buffer)
     }
 
     /// Sends what was decided, in the background.

@@ -11,6 +11,7 @@ mod driver;
 mod fetched_rows;
 mod requests;
 mod telemetry;
+mod undecided;
 
 #[cfg(test)]
 mod tests;
@@ -19,3 +20,4 @@ pub use command::{AcknowledgeOutcome, Scope};
 pub use consumer::{ShareConsumer, ShareHealth};
 pub use monedula_engine::group::share::{ShareState, ShareStatus};
 pub use monedula_engine::share::{AcknowledgeError, AcknowledgeType, Decided};
+pub use undecided::Undecided;

@@ -19,10 +19,12 @@ use tokio::sync::mpsc;
 use super::buffer::{Demand, ShareBuffer};
 use super::command::ShareCommand;
 use super::fetched_rows::FetchedRows;
+use super::undecided::Undecided;
 use crate::config::ClientConfig;
 use crate::consumer::BatchLimits;
 use crate::error::ClientError;
 use crate::fetch::polled::HandedBatch;
+use crate::log::Log;
 use crate::metrics::Metrics;
 
 const LOCK: Duration = Duration::from_secs(30);
@@ -143,15 +145,31 @@ fn delivery_counts_stand_beside_the_rows_and_offsets_only_if_they_are_read() {
 
 // They use up record locks otherwise.
 #[test]
+fn what_a_holder_leaves_undecided_is_released_when_it_ends() {
+    let mut world = World::plain();
+    world.push(world.part(0), encoded(0, 4), &[(0, 3, 1)]);
+    assert_eq!(world.rows(100), [0, 1, 2, 3]);
+    let log = Log::default();
+    let undecided = Undecided::new(&world.buffer, HOLDER, log.clone());
+    drop(Undecided::new(&world.buffer, HOLDER + 1, log.clone()));
+    assert_eq!((world.acknowledged(), log.drain(true).events.len()), (vec![], 0), "another one has nothing");
+    world.buffer.state().held.decide_undecided(1, 0..1, Accept);
+    drop(undecided);
+    assert_eq!(world.acknowledged(), [range(0, 0, Accept), range(1, 3, Release)]);
+    let told: Vec<&str> = log.drain(true).events.iter().map(|event| event.kind.name).collect();
+    assert_eq!(told, ["rows_unfinished"]);
+}
+
+#[test]
 fn acquired_offsets_without_a_record_are_acknowledged_as_gaps() {
     let mut world = World::plain();
     let marker = BatchEncoder::new().base_offset(3).producer(1, 0, -1).control_marker(ControlRecordType::Commit, 0, 1);
     let records = [encoded(0, 3), written(&marker), encoded(6, 2)].concat();
     world.push(world.part(0), records, &[(0, 7, 1)]);
     assert_eq!(world.rows(100), [0, 1, 2, 6, 7]);
-    assert!(world.acknowledged().is_empty());
+    assert_eq!(world.acknowledged(), [range(3, 5, Gap)], "they do not wait for what is decided of the rows");
     world.rows(100);
-    assert_eq!(world.acknowledged(), [range(0, 2, Accept), range(6, 7, Accept), range(3, 5, Gap)]);
+    assert_eq!(world.acknowledged(), [range(0, 2, Accept), range(6, 7, Accept)]);
     let marker = BatchEncoder::new().base_offset(8).producer(1, 0, -1).control_marker(ControlRecordType::Abort, 0, 1);
     world.push(world.part(0), written(&marker), &[(8, 8, 1)]);
     assert!(world.rows(100).is_empty());

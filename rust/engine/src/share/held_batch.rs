@@ -31,7 +31,7 @@ pub struct HeldPart {
     pub topic_id: Uuid,
     /// The offsets of the rows, ascending.
     pub runs: Vec<RowRun>,
-    /// Acquired offsets without a record, which are acknowledged as gaps together with the rows.
+    /// Acquired offsets without a record, which are acknowledged as gaps when the rows are handed out.
     pub gaps: Vec<(i64, i64)>,
     /// When the locks end.
     pub deadline: Now,
@@ -44,6 +44,13 @@ impl HeldPart {
     pub fn acknowledgement(&self, ticket: u64, ranges: Vec<AcknowledgedRange>) -> Acknowledgement {
         let Self { session, partition, topic_id, .. } = self;
         Acknowledgement { ticket, session: *session, partition: partition.clone(), topic_id: *topic_id, ranges }
+    }
+
+    /// An acknowledgement of the offsets without a record, if there are any.
+    pub(super) fn take_gaps(&mut self, ticket: impl FnOnce() -> u64) -> Option<Acknowledgement> {
+        let gap = |(first, last)| AcknowledgedRange { first, last, kind: AcknowledgeType::Gap };
+        let ranges: Vec<AcknowledgedRange> = std::mem::take(&mut self.gaps).into_iter().map(gap).collect();
+        (!ranges.is_empty()).then(|| self.acknowledgement(ticket(), ranges))
     }
 
     fn rows(&self) -> Range<usize> {
@@ -161,8 +168,7 @@ impl HeldBatch {
     /// Takes the decisions that were not sent, by part. `ticket` numbers them.
     pub(super) fn take_decided(&mut self, mut ticket: impl FnMut() -> u64) -> Vec<(Acknowledgement, Now)> {
         let mut taken = Vec::new();
-        for state in &mut self.parts {
-            let part = &mut state.part;
+        for PartState { part, .. } in &self.parts {
             let mut ranges = Vec::new();
             for run in &part.runs {
                 for (index, decision) in self.decisions[run.row..run.row + run.rows].iter_mut().enumerate() {
@@ -175,8 +181,6 @@ impl HeldBatch {
             if ranges.is_empty() {
                 continue;
             }
-            let gap = |(first, last)| AcknowledgedRange { first, last, kind: AcknowledgeType::Gap };
-            ranges.extend(std::mem::take(&mut part.gaps).into_iter().map(gap));
             taken.push((part.acknowledgement(ticket(), ranges), part.deadline));
         }
         taken

@@ -42,12 +42,19 @@ impl HeldRows {
         Self { batches: BTreeMap::new(), last_id: 0, last_ticket: 0, longest_renewal }
     }
 
-    /// The user receives these rows, which are locked now. Returns the id of the batch. The runs of the parts count the
-    /// batch's rows from 0, without a gap.
-    pub fn hand_out(&mut self, holder: u64, parts: Vec<HeldPart>, now: Now) -> u64 {
+    /// The user receives these rows, which are locked now. The runs of the parts count the batch's rows from 0, without a
+    /// gap. Returns the id of the batch, unless it has no rows, and the acknowledgements of the gaps: nobody decides of
+    /// these or renews their locks, and they use up the partition's record locks (franz-go).
+    pub fn hand_out(&mut self, holder: u64, mut parts: Vec<HeldPart>, now: Now) -> (Option<u64>, Vec<Acknowledgement>) {
+        let last_ticket = &mut self.last_ticket;
+        let gaps = parts.iter_mut().filter_map(|part| part.take_gaps(|| next(last_ticket))).collect();
+        parts.retain(|part| !part.runs.is_empty());
+        if parts.is_empty() {
+            return (None, gaps);
+        }
         self.last_id += 1;
         self.batches.insert(self.last_id, HeldBatch::new(holder, parts, now));
-        self.last_id
+        (Some(self.last_id), gaps)
     }
 
     /// A number for an acknowledgement of records that nobody received.
@@ -110,11 +117,14 @@ impl HeldRows {
         }
     }
 
-    /// Releases what is undecided of all batches of a holder.
-    pub fn release_rest_of(&mut self, holder: u64) {
+    /// Releases what is undecided of all batches of a holder. Returns how many of these rows were not handed over.
+    pub fn release_rest_of(&mut self, holder: u64) -> usize {
+        let mut released = 0;
         for batch in self.batches.values_mut().filter(|batch| batch.holder == holder) {
+            released += if batch.is_handed_over { 0 } else { batch.undecided() };
             batch.decide_rest(AcknowledgeType::Release);
         }
+        released
     }
 
     /// Releases what is undecided of all batches.

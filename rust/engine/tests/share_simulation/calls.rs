@@ -309,7 +309,7 @@ impl World {
         let (pid, node, there) = (connection.pid, connection.node, connection.there);
         let lost = self.network.close_client(link);
         let soon = self.now + self.latency();
-        let at = if self.chance.odds(500) { there.max(soon) + Duration::from_millis(1) } else { soon };
+        let at = if !self.calm && self.chance.odds(500) { there.max(soon) + Duration::from_millis(1) } else { soon };
         self.push(at, Event::Fin(link));
         for request in lost {
             self.request_lost(pid, node, request.body, reason);

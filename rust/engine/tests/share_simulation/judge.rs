@@ -42,8 +42,10 @@ impl World {
         let Some(process) = self.processes.get_mut(&pid) else { return };
         for (offset, has_record) in &rows.offsets {
             let row = (partition.clone(), *offset);
-            // Rows from before may still be in hand.
-            process.acquired_at.entry(row.clone()).or_insert(now);
+            match process.has_in_hand(&row) {
+                true => _ = process.acquired_at.entry(row.clone()).or_insert(now),
+                false => _ = process.acquired_at.insert(row.clone(), now),
+            }
             process.decided.insert(row, (rows.request, (!has_record).then_some(AcknowledgeType::Gap)));
         }
         process.queue.push_back(rows);
@@ -109,10 +111,7 @@ impl World {
         process.held.renewed(*ticket, &outcome);
         let each = ranges.iter().flat_map(|range| (range.first..=range.last).map(|offset| (offset, range.kind)));
         let each: Vec<(i64, AcknowledgeType)> = each.collect();
-        let acquired_at = |row: &(i64, AcknowledgeType)| match row.1 {
-            AcknowledgeType::Renew => process.acquired_at.get(&(partition.clone(), row.0)).copied(),
-            _ => process.acquired_at.remove(&(partition.clone(), row.0)),
-        };
+        let acquired_at = |row: &(i64, AcknowledgeType)| process.acquired_at.get(&(partition.clone(), row.0)).copied();
         let first = each.iter().filter_map(acquired_at).min().unwrap_or_default();
         match &outcome {
             Err(error) => self.figures.met(named(error), 1),
@@ -128,11 +127,8 @@ impl World {
         }
         for (offset, kind) in each {
             // Of two of the same offset it is not known which one was applied.
-            let is_again = |(_, other): &(i64, Acknowledgement)| {
-                other.partition == *partition && other.ranges.iter().any(|it| (it.first..=it.last).contains(&offset))
-            };
-            let others = self.processes.get(&pid).map(|process| &process.tickets);
-            let is_vague = others.is_some_and(|tickets| tickets.values().any(is_again));
+            let row = (partition.clone(), offset);
+            let is_vague = self.processes.get(&pid).is_some_and(|process| process.awaits_outcome(&row));
             let was_applied = match outcome {
                 Err(_) if is_vague => false,
                 _ => self.leaders.take_applied(pid, (partition, offset), (session.node, kind), since_ms),

@@ -89,7 +89,7 @@ pub(crate) struct Process {
     pub(crate) batches: BTreeMap<u64, UserBatch>,
     /// What may be acknowledged of each offset that it has acquired, by which request; `None` while nothing is decided.
     pub(crate) decided: BTreeMap<(TopicPartition, i64), (u64, Option<AcknowledgeType>)>,
-    /// When each offset was acquired that was not acknowledged since.
+    /// When each offset was acquired: of what is in hand since an earlier time, that time.
     pub(crate) acquired_at: BTreeMap<(TopicPartition, i64), Now>,
     /// Acknowledgements without an outcome, and when they were made.
     pub(crate) tickets: BTreeMap<u64, (i64, Acknowledgement)>,
@@ -120,6 +120,17 @@ impl Process {
                 *decided = Some(kind);
             }
         }
+    }
+
+    /// Whether an acknowledgement of this offset has no outcome yet.
+    pub(crate) fn awaits_outcome(&self, (partition, offset): &(TopicPartition, i64)) -> bool {
+        let has_it = |it: &AcknowledgedRange| (it.first..=it.last).contains(offset);
+        self.tickets.values().any(|(_, it)| it.partition == *partition && it.ranges.iter().any(has_it))
+    }
+
+    /// Whether the user has this offset, or an acknowledgement of it has no outcome yet.
+    pub(crate) fn has_in_hand(&self, row: &(TopicPartition, i64)) -> bool {
+        self.held.find(&row.0, row.1).is_some() || self.awaits_outcome(row)
     }
 
     pub(crate) fn is_calling(&self) -> bool {

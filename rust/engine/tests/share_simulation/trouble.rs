@@ -233,6 +233,10 @@ impl World {
         self.calm = true;
         self.network.black_holes.clear();
         self.network.links.values_mut().for_each(|link| link.stalled_until = Now::ZERO);
+        // A request that its sender gave up could go on in the next session, if its epoch is due there by chance.
+        let links = self.network.links.iter();
+        let given_up: Vec<_> = links.filter(|(_, link)| !link.client_open).map(|(link, _)| *link).collect();
+        given_up.into_iter().for_each(|link| self.fin(link));
         self.lose.clear();
         for node in self.stopped_nodes.clone() {
             self.start_node(node);

@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use monedula_engine::share::{AcknowledgeType, AcknowledgedRange, Decided, HeldPart, RowRun};
+use monedula_engine::share::{AcknowledgeType, Decided, HeldPart, RowRun};
 
 use crate::network::Pid;
 use crate::plan::Habits;
@@ -55,7 +55,6 @@ impl World {
             process.queue.retain(|rows| rows.part.deadline > now);
         }
         let (mut parts, mut rows, max_rows) = (Vec::new(), Vec::new(), process.habits.max_rows);
-        let mut untaken = Vec::new();
         while rows.len() < max_rows
             && let Some(fetched) = process.queue.front_mut()
         {
@@ -70,31 +69,19 @@ impl World {
             let row = |offset| UserRow { partition: partition.clone(), offset, request, decided: None };
             rows.extend(offsets.map(row));
             self.figures.met("gaps", part.gaps.len());
-            match part.runs.is_empty() {
-                true => untaken.push(part),
-                false => parts.push((request, part)),
-            }
+            parts.push((request, part));
         }
-        let mut acknowledgements = Vec::new();
-        for part in untaken {
-            let gap = |&(first, last): &(i64, i64)| AcknowledgedRange { first, last, kind: AcknowledgeType::Gap };
-            let gaps = part.gaps.iter().map(gap).collect();
-            acknowledgements.push((part.acknowledgement(process.held.new_ticket(), gaps), None));
+        let held = parts.iter().map(|(_, part)| part.clone()).collect();
+        let (batch, mut gaps) = process.held.hand_out(index as u64, held, now);
+        if bug == Some(Bug::KeepGaps) {
+            gaps.clear();
         }
-        let is_empty = rows.is_empty();
-        let mut batch = None;
-        if !is_empty {
-            let mut held: Vec<HeldPart> = parts.iter().map(|(_, part)| part.clone()).collect();
-            if bug == Some(Bug::KeepGaps) {
-                held.iter_mut().for_each(|part| part.gaps.clear());
-            }
-            let id = process.held.hand_out(index as u64, held, now);
+        if let Some(id) = batch {
             process.fetches_ahead = process.habits.fetches_ahead;
             self.figures.met("handed out", rows.len());
             process.batches.insert(id, UserBatch { thread: index as u64, rows });
-            batch = Some(id);
         }
-        self.acknowledge(pid, acknowledgements);
+        self.acknowledge(pid, gaps.into_iter().map(|gaps| (gaps, None)).collect());
         parts.iter().for_each(|(request, part)| self.judge_rows(pid, part, *request));
         batch
     }

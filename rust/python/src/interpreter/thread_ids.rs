@@ -4,30 +4,34 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use monedula_client::consumer::{Consumer, Unfinished};
+use monedula_client::share::{ShareConsumer, Undecided};
 use pyo3::prelude::*;
 
 use crate::runtime::{Own, is_ending};
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// The id of a thread, and the consumers that are notified when the thread ends.
+/// The id of a thread, and what it has of each consumer, which is notified when the thread ends.
 struct ThreadId {
     // A number of our own, and not the system's thread id, which a later thread may get again.
     id: u64,
-    consumers: RefCell<Vec<Own<Unfinished>>>,
+    unfinished: RefCell<Vec<Own<Unfinished>>>,
+    undecided: RefCell<Vec<Own<Undecided>>>,
 }
 
 impl Drop for ThreadId {
     fn drop(&mut self) {
         // When the interpreter ends, it closes every consumer, which handles unfinished rows.
         if is_ending() {
-            self.consumers.take().into_iter().for_each(std::mem::forget);
+            self.unfinished.take().into_iter().for_each(std::mem::forget);
+            self.undecided.take().into_iter().for_each(std::mem::forget);
         }
     }
 }
 
 thread_local! {
-    static THREAD_ID: ThreadId = ThreadId { id: new_holder(), consumers: RefCell::default() };
+    static THREAD_ID: ThreadId =
+        ThreadId { id: new_holder(), unfinished: RefCell::default(), undecided: RefCell::default() };
 }
 
 /// A new id, which no other thread or task has.
@@ -45,13 +49,37 @@ pub(crate) fn this_thread() -> u64 {
 /// The id of this thread. The consumer is notified when the thread ends.
 pub(crate) fn thread_holder(consumer: &Consumer) -> u64 {
     let holder = |thread: &ThreadId| {
-        let mut consumers = thread.consumers.borrow_mut();
-        if !consumers.iter().any(|known| known.get().is_ok_and(|known| known.is_of(consumer))) {
-            consumers.retain(|known| known.get().is_ok_and(|known| !known.is_void()));
-            consumers.push(Own::new(consumer.holder(thread.id)));
-        }
+        let (is_void, is_of) = (Unfinished::is_void, |known: &Unfinished| known.is_of(consumer));
+        keep(&thread.unfinished, is_void, is_of, || consumer.holder(thread.id));
         thread.id
     };
     // Fails only while the thread ends, which holds no rows then: a destructor is giving them back.
     THREAD_ID.try_with(holder).unwrap_or_default()
+}
+
+/// As [`thread_holder`], of a share group's consumer. If decisions are explicit, it is not notified: any thread that
+/// has a batch decides of it, whichever took it.
+pub(crate) fn share_thread_holder(consumer: &ShareConsumer) -> u64 {
+    let holder = |thread: &ThreadId| {
+        if consumer.config().share.is_implicit {
+            let (is_void, is_of) = (Undecided::is_void, |known: &Undecided| consumer.has(known));
+            keep(&thread.undecided, is_void, is_of, || consumer.undecided_of(thread.id));
+        }
+        thread.id
+    };
+    THREAD_ID.try_with(holder).unwrap_or_default()
+}
+
+/// Keeps what a thread has of a consumer until the thread ends, once for each consumer.
+fn keep<T>(
+    of_thread: &RefCell<Vec<Own<T>>>,
+    is_void: fn(&T) -> bool,
+    is_of: impl Fn(&T) -> bool,
+    new: impl FnOnce() -> T,
+) {
+    let mut kept = of_thread.borrow_mut();
+    if !kept.iter().any(|known| known.get().is_ok_and(&is_of)) {
+        kept.retain(|known| known.get().is_ok_and(|known| !is_void(known)));
+        kept.push(Own::new(new()));
+    }
 }

@@ -23,7 +23,7 @@ use crate::consumer::part_rows::PartRows;
 use crate::consumer::values::{PyPartition, py_partition, want};
 use crate::error::{argument_error, to_py};
 use crate::formats::{PySpec, batch_columns};
-use crate::interpreter::thread_ids::this_thread;
+use crate::interpreter::thread_ids::{share_thread_holder, this_thread};
 use crate::logging::{flush_log, follow};
 use crate::metric_registry::MetricRegistry;
 use crate::operation::Operation;
@@ -89,7 +89,7 @@ impl ShareConsumerCore {
     ) -> PyResult<Batch> {
         let consumer = self.0.get()?;
         let want = want(py, max_rows, max_bytes, 0.0, timeout)?;
-        let holder = holder.unwrap_or_else(this_thread);
+        let holder = holder.unwrap_or_else(|| share_thread_holder(consumer));
         let batch = in_slices(py, |until| {
             let until = want.deadline.map_or(until, |deadline| until.min(deadline));
             match consumer.next(&want, until, holder)? {
@@ -180,9 +180,10 @@ impl ShareConsumerCore {
     /// Nothing: what is released comes again by itself.
     fn rewind(&self) {}
 
-    /// Releases what is undecided of the rows that `holder` has.
-    fn holder_ended(&self, holder: u64) -> PyResult<()> {
-        self.0.get()?.release_rest_of(holder);
+    /// Reports the end of a task that has received rows, or of a run: what is undecided of its rows is released.
+    fn holder_ended(&self, py: Python<'_>, holder: u64) -> PyResult<()> {
+        drop(self.0.get()?.undecided_of(holder));
+        self.flush_log(py);
         Ok(())
     }
 

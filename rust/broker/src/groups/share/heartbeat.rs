@@ -66,7 +66,9 @@ impl ShareGroup {
             changes.push(change);
         }
         self.watch_session(context, &member.id);
-        let told = request.member_epoch == JOIN_EPOCH || before.assigned != target;
+        // As Kafka 4.4 does: the answer to one that says what it subscribes to may have been lost before.
+        let is_full = request.member_epoch == JOIN_EPOCH || request.subscribed_names.is_some();
+        let told = is_full || before.assigned != target;
         let answer = HeartbeatAnswer {
             member_id: Arc::clone(&member.id),
             member_epoch: self.target_epoch,

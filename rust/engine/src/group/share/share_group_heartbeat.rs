@@ -28,8 +28,8 @@ impl ShareMember {
         if !may || held || (!changed && self.out.timers.waits(Timer::Heartbeat, now)) {
             return;
         }
-        // The answer that was lost may have had an assignment. A coordinator repeats it for a heartbeat that joins, whoever
-        // is in the group already, and unlike one of KIP-848 for no other (`GroupMetadataManager.shareGroupHeartbeat`).
+        // The answer that was lost may have had an assignment. Every coordinator repeats it for a heartbeat that joins,
+        // whoever is in the group already; that of Kafka 4.4 for any with topics, too, and earlier ones may not.
         let is_again = self.late_heartbeat_until.is_some_and(|until| now < until);
         let call = self.heartbeat_call(if is_again { JOIN } else { self.epoch }, changed || is_again);
         self.last_sent = Some(self.subscription.clone());
