@@ -301,7 +301,7 @@ def renewed(outcome: tuple[float | None, RawOutcomes]) -> float | None:
 class UnreadRows:
     """The rows of a batch that a loop over records yields: each is accepted when the next one is asked for.
 
-    What was not yielded when the loop is left is released.
+    What was not yielded when the loop is left is released. Rows whose locks are over are not yielded.
     """
 
     def __init__(self, core: ShareConsumerCore, batch: Batch, is_implicit: bool) -> None:
@@ -312,10 +312,11 @@ class UnreadRows:
         self._taken = 0
 
     def take(self) -> Record | None:
-        if self._is_implicit and self._taken:
-            self._core.decide_undecided(self._batch, self._taken - 1, self._taken, "accept")
-        record = next(self._records, None)
-        if record is not None:
+        while True:
+            record = next(self._records, None)
+            is_locked = self._core.read(self._batch, self._taken, self._is_implicit)
+            if record is None:
+                return None
             self._taken += 1
         return record
 

@@ -132,7 +132,8 @@ class ShareConsumer(ShareConsumerBase):
         """Yield records one by one: for ever, or until `timeout` seconds pass without one.
 
         Taking the next record accepts the previous one, unless something was decided of it, or `acknowledge` is
-        `"explicit"`. Leaving the loop releases the records that were read ahead; the last one stays in hand.
+        `"explicit"`. Leaving the loop releases the records that were read ahead; the last one stays in hand. A record
+        whose lock ended while it waited is left out; locks are renewed for `share.renew.max.ms` from each record on.
         `timeout` and errors as `batches`.
         """
         for batch in self.batches(timeout=timeout):
@@ -169,8 +170,9 @@ class ShareConsumer(ShareConsumerBase):
         """Tell the brokers what was decided, and wait for the outcomes.
 
         Args:
-            what: a batch, whose undecided rows are accepted; all that was decided if left out, with the batches that
-                this thread holds. With `acknowledge="explicit"` undecided rows stay undecided.
+            what: a batch, whose undecided rows are accepted; all that was decided if left out, with what this thread
+                holds: its batch, or the last record of its loop over `records()`. With `acknowledge="explicit"`
+                undecided rows stay undecided.
             timeout: seconds to wait; `default.api.timeout.ms` if left out.
 
         Returns:

@@ -29,6 +29,6 @@ pub(super) const KEYS: &[Key] = &[
         int(0, DAY_MS),
         "300000",
         "for how long a share consumer renews the locks of rows in hand by itself, from when they were handed out on, in run() \
-         from when the last handler of their batch began, ms; 0: not at all (Kafka 4.2)",
+         and records() from when the last record of their batch began, ms; 0: not at all (Kafka 4.2)",
     ),
 ];

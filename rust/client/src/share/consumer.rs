@@ -202,6 +202,13 @@ impl ShareConsumer {
 
     /// What `holder` was handed and is undecided is released.
     pub fn release_rest_of(&self, holder: u64) {
+    /// A loop over the records of a batch goes on to this row. `accepts`: the row before is accepted, if it is undecided.
+    /// False if there is no such row, or if its lock is over.
+    pub fn read(&self, batch: u64, row: usize, accepts: bool) -> bool {
+        let now = self.buffer.now();
+        self.buffer.state().held.read(batch, row, accepts, now)
+    }
+
         self.buffer.state().held.release_rest_of(holder);
     }
 

@@ -175,6 +175,12 @@ impl ShareConsumerCore {
     /// Nothing: a share group takes no partition away whose records are handled.
     fn rebalance_wanted(&self) -> Vec<PyPartition> {
         Vec::new()
+    /// A loop over the records of a batch goes on to this row. `accepts`: the row before is accepted, if it is undecided.
+    /// False if there is no such row, or if its lock is over: it may be with another member.
+    fn read(&self, batch: &Bound<'_, Batch>, row: usize, accepts: bool) -> PyResult<bool> {
+        Ok(self.0.get()?.read(batch.get().0.id, row, accepts))
+    }
+
     }
 
     /// Nothing: what is released comes again by itself.
