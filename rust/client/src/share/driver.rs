@@ -232,7 +232,9 @@ impl Running {
             ShareCommand::Renew { renewals, reply } => self.renew(renewals, Some(reply)),
             ShareCommand::Close { deadline } => {
                 self.closing = Some(deadline);
-                self.sessions.close(deadline);
+                // A broker that does not answer must not take the time for leaving the group, too: until the session of a
+                // member that has not left is over, nobody else gets its partitions.
+                self.sessions.close(deadline - deadline.saturating_sub(self.driver.buffer.now()) / 4);
             }
         }
     }
