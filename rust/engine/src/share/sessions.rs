@@ -418,6 +418,11 @@ impl ShareSessions {
     }
 
     fn deny(&mut self, partition: Option<TopicPartition>, code: ErrorCode) {
+    /// What the broker refuses to give, as of now: the group (`None`) or a partition.
+    pub fn denied(&self) -> Option<(Option<TopicPartition>, ErrorCode)> {
+        self.denied.iter().next().map(|(partition, code)| (partition.clone(), *code))
+    }
+
         if self.denied.insert(partition.clone(), code) != Some(code) {
             self.outputs.push_back(ShareOutput::Denied { partition, code });
         }

@@ -440,10 +440,11 @@ fn py_outcome((partition, records, outcome): AcknowledgeOutcome) -> PyOutcome {
 fn py_health<'py>(py: Python<'py>, health: &ShareHealth, is_closed: bool) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     let fatal = health.status.as_ref().and_then(|status| status.fatal.as_ref());
-    let is_answered = health.failing.is_none() && health.registry_failing.is_none();
+    let is_answered = health.failing.is_none() && health.registry_failing.is_none() && health.denied.is_none();
     dict.set_item("ok", is_answered && fatal.is_none() && !is_closed)?;
     dict.set_item("failing_for", health.failing.as_ref().map(|(since, _)| since.as_secs_f64()))?;
-    dict.set_item("last_error", health.failing.as_ref().map(|(_, error)| error))?;
+    let last_error = health.failing.as_ref().map(|(_, error)| error);
+    dict.set_item("last_error", last_error.or(health.denied.as_ref()))?;
     let registry_failing = health.registry_failing.as_ref();
     dict.set_item("registry_failing_for", registry_failing.map(|(since, _)| since.as_secs_f64()))?;
     dict.set_item("registry_last_error", registry_failing.map(|(_, error)| error))?;
