@@ -249,6 +249,13 @@ class ShareConsumerBase(Unpicklable, RegisteredMetrics):
             return left
         return _SLICE_SECONDS if left is None else min(left, _SLICE_SECONDS)
 
+    def _is_subscribed_to(self, topic: str) -> bool:
+        return topic in self._topics
+
+    def _check_subscribed(self) -> None:
+        if not self._topics and not self._core.is_closed():
+            raise ArgumentError("this consumer is not subscribed: subscribe() to topics first")
+
     def _check_failing(self, timeout: float, is_end: bool) -> None:
         self._core.check_failing(patience(timeout, is_end))
 
