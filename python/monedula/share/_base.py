@@ -269,8 +269,10 @@ def _with_mode(raw: RawSettings, acknowledge: object) -> RawSettings:
     return raw
 
 
-def acknowledged(outcomes: RawOutcomes) -> dict[TopicPartition, int]:
-    """The number of rows that were acknowledged, by partition.
+def acknowledged(
+    outcomes: RawOutcomes, failure: str = "acknowledged, and may be delivered again"
+) -> dict[TopicPartition, int]:
+    """The number of rows that were acknowledged, by partition. `failure`: what those were not of which an error tells.
 
     Raises:
         AcknowledgeError: if some were not.
@@ -288,8 +290,8 @@ def acknowledged(outcomes: RawOutcomes) -> dict[TopicPartition, int]:
         return {at: result.rows for at, result in results.items() if result.rows}
     at, first = next(iter(failed.items()))
     rest = f" (and of {counted(len(failed) - 1, 'more partition')}, see .results)" if len(failed) > 1 else ""
-    what = f"{counted(first.failed, 'row')} of {at.topic}-{at.partition}"
-    message = f"{what} were not acknowledged, and may be delivered again: {first.reason}{rest}"
+    what = f"{counted(first.failed, 'row')} of {at.topic}-{at.partition} {'was' if first.failed == 1 else 'were'}"
+    message = f"{what} not {failure}: {first.reason}{rest}"
     code = first.code if len({result.code for result in failed.values()}) == 1 else None
     raise AcknowledgeError(message, results=results, code=code)
 
@@ -301,7 +303,7 @@ def renewed(outcome: tuple[float | None, RawOutcomes]) -> float | None:
         AcknowledgeError: if locks were not renewed.
     """
     deadline, outcomes = outcome
-    acknowledged(outcomes)
+    acknowledged(outcomes, "renewed")
     return deadline
 
 
@@ -325,7 +327,8 @@ class UnreadRows:
             if record is None:
                 return None
             self._taken += 1
-        return record
+            if is_locked:
+                return record
 
     def release(self) -> None:
         with suppress(ClosedError, ForkError):  # the broker releases them

@@ -92,6 +92,7 @@ class ShareConsumer(ShareConsumerBase):
             Batches with at least one row.
 
         Raises:
+            ArgumentError: if the consumer is not subscribed.
             PartitionError: a subclass, about one partition; a new loop continues with the others.
             DecodeError: a record cannot be decoded; it is released. A new loop continues.
             CorruptRecordError: a record batch is damaged. It is released, and rejected if it was damaged at an earlier
@@ -121,6 +122,7 @@ class ShareConsumer(ShareConsumerBase):
 
         Raises:
             WakeupError: after `wakeup()`.
+            ArgumentError: if the consumer is not subscribed.
             KafkaError: as `batches`.
         """
         batch = self._next(max_rows, max_bytes, timeout)
@@ -314,6 +316,7 @@ class ShareConsumer(ShareConsumerBase):
 
     def _next(self, max_rows: int, max_bytes: int, timeout: float | None, holder: int | None = None) -> Batch:
         left = None if timeout is None else seconds("timeout", timeout)
+        self._check_subscribed()
         while True:
             self._tell()
             began = monotonic()

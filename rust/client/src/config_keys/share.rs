@@ -2,6 +2,21 @@
 
 use super::{DAY_MS, Key, SettingKind, int, key};
 
+/// Settings of the group, which its members share: not of a client.
+pub(crate) const GROUP_SETTINGS: [&str; 11] = [
+    "errors.deadletterqueue.copy.record.enable",
+    "errors.deadletterqueue.topic.name",
+    "share.assignment.interval.ms",
+    "share.auto.offset.reset",
+    "share.delivery.count.limit",
+    "share.heartbeat.interval.ms",
+    "share.isolation.level",
+    "share.partition.max.record.locks",
+    "share.record.lock.duration.ms",
+    "share.renew.acknowledge.enable",
+    "share.session.timeout.ms",
+];
+
 pub(super) const KEYS: &[Key] = &[
     key(
         "share.acknowledgement.mode",
