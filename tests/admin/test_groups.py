@@ -67,6 +67,11 @@ def test_groups_are_filtered_by_state(ground: Ground, admin: Admin) -> None:
     assert "state" in pa.table(admin.list_groups().to_arrow()).column_names
 
 
+def test_a_type_that_no_group_has_is_refused(admin: Admin) -> None:
+    with pytest.raises(monedula.ArgumentError, match="types='shared'"):
+        admin.list_groups(types=["shared"])
+
+
 def test_groups_are_filtered_by_type(ground: Ground, admin: Admin) -> None:
     if not (ground.is_embedded or jars.speaks("3.8")):
         pytest.skip("ListGroups has no types before Kafka 3.8")

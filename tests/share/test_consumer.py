@@ -3,16 +3,20 @@
 import asyncio
 import threading
 from collections.abc import Awaitable
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from typing import Any
 
 import monedula
 import pytest
+from monedula.admin import AclFilter
+from monedula.testing import Broker
 
-from tests.groups.ground import Ground
+from tests.groups.ground import EmbeddedGround, Ground
 from tests.share.conftest import Member
 from tests.share.reading import PATIENCE_SECONDS, one, take, values
+from tests.share.running import until
 
 SERVER = {"bootstrap.servers": "localhost:1"}
 
@@ -48,6 +52,30 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         monedula.ShareConsumer(SERVER, group_id="g", value=monedula.Json("a bigint", dead_letter="bad"))
     with pytest.raises(monedula.ArgumentError, match="share groups subscribe to names"):
         monedula.ShareConsumer(SERVER, ["jobs/*"], group_id="g")
+
+
+def test_settings_of_the_group_are_refused_with_where_they_belong() -> None:
+    with pytest.raises(monedula.ConfigError, match=r"of the share group, not of its members: .*alter_configs"):
+        monedula.ShareConsumer(SERVER, group_id="g", share_auto_offset_reset="earliest")
+
+
+def test_without_a_subscription_there_is_nothing_to_wait_for() -> None:
+    with monedula.ShareConsumer(SERVER, group_id="g") as consumer:
+        with pytest.raises(monedula.ArgumentError, match="not subscribed"):
+            consumer.poll()
+        with pytest.raises(monedula.ArgumentError, match="not subscribed"):
+            next(consumer.records())
+
+
+def test_a_broker_that_does_not_answer_keeps_no_member_from_leaving(group: str, member: Member, ground: Ground) -> None:
+    if not isinstance(ground, EmbeddedGround):
+        pytest.skip("faults are for the embedded broker")
+    consumer = member([ground.topic()])
+    fault = ground.broker.fault(api="ShareFetch", group=group, hold=True)
+    until(lambda: not consumer.poll(timeout=0.1) and fault.hits > 0)
+    consumer.close(timeout=2.0)
+    assert ground.broker.group(group).members == ()
+    fault.remove()
 
 
 def test_delivery_counts_are_a_column_on_demand() -> None:
@@ -264,3 +292,35 @@ def test_the_asynchronous_consumer_does_the_same(ground: Ground, group: str) -> 
             return seen
 
     assert asyncio.run(work()) == [1, 4]
+
+
+def test_a_topic_that_is_not_allowed_any_more_is_told_at_each_call_and_readable_again_at_once() -> None:
+    users = {"admin": "secret", "anna": "secret"}
+    with Broker(security="SASL_PLAINTEXT", users=users, super_users=["admin"], topics=["jobs:1"]) as broker:
+        broker.allow("anna", "READ", group="workers")
+        broker.allow("anna", "READ", topic="jobs")
+        with monedula.Admin(broker.client_settings("admin")) as admin:
+            admin.alter_configs({("group", "workers"): {"share.auto.offset.reset": "earliest"}})
+        settings = {**broker.client_settings("anna"), "group.id": "workers", "fetch.max.wait.ms": 100}
+        with monedula.ShareConsumer(settings, ["jobs"]) as consumer:
+            broker.append("jobs", ["0"])
+            assert values(one(consumer)) == [0]
+            broker.deny("anna", "READ", topic="jobs")
+            for _ in range(3):
+                with pytest.raises(monedula.errors.AuthorizationError, match="TOPIC_AUTHORIZATION_FAILED"):
+                    consumer.poll(timeout=PATIENCE_SECONDS if consumer.health()["ok"] else 0.1)
+            assert "TOPIC_AUTHORIZATION_FAILED" in consumer.health()["last_error"]
+            with pytest.raises(monedula.errors.AuthorizationError):
+                consumer.run(print, timeout=0.1)
+            with monedula.Admin(broker.client_settings("admin")) as admin:
+                admin.delete_acls(AclFilter(permission_type="deny"))
+            until(lambda: suppressed(consumer) and consumer.health()["ok"])
+            broker.append("jobs", ["1"])
+            assert values(one(consumer)) == [1]
+
+
+def suppressed(consumer: monedula.ShareConsumer) -> bool:
+    """Ask for records, which may still be denied."""
+    with suppress(monedula.errors.AuthorizationError):
+        consumer.poll(timeout=0.05)
+    return True

@@ -1,5 +1,6 @@
 """Decisions about rows: what is accepted, released, rejected, and what comes of rows without one."""
 
+import asyncio
 from typing import Any
 
 import monedula
@@ -41,6 +42,7 @@ def test_what_is_undecided_is_accepted_when_the_next_batch_is_asked_for(ground: 
         [True, False, True, False, False, False],
         (0, 2),
         [-6, -4],
+        {0, 2},
         slice(0, 3, 2),
         numpy.array([True, False, True, False, False, False]),
         numpy.array([0, 2]),
@@ -137,6 +139,12 @@ def test_the_first_decision_counts(ground: Ground, member: Member) -> None:
         (pyarrow.array([True, None, False]), "1 values are null"),
         (pyarrow.array(["a", "b", "c"]), "no values of type Utf8"),
         (["a"], "expected a mask"),
+        ([True, 2], "expected a mask"),
+        (True, "expected a mask"),
+        (1.5, "expected a mask"),
+        ({0: True}, "expected a mask"),
+        (b"\x00\x01\x00", "expected a mask"),
+        (numpy.array([[True, False, True]]), "expected a mask"),
     ],
 )
 def test_rows_that_make_no_sense_are_refused(ground: Ground, member: Member, rows: Any, message: str) -> None:
@@ -173,6 +181,69 @@ def test_leaving_a_loop_over_records_releases_what_was_read_ahead(ground: Ground
     assert seen == [0, 1, 2]
     assert consumer.health()["rows_in_hand"] == 1, "the last one"
     assert values(one(consumer)) == [3, 4, 5]
+
+
+def test_a_commit_in_a_loop_over_records_accepts_none_that_was_read_ahead(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(6))
+    consumer = member([topic])
+    committed = []
+
+    def work() -> None:
+        for record in consumer.records():
+            if record.value == b"2":
+                raise ZeroDivisionError
+            committed.append(consumer.commit())
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    consumer.close()
+    assert committed == [{(topic, 0): 1}, {(topic, 0): 1}]
+    assert take(member([topic]), 4) == [2, 3, 4, 5]
+
+
+def test_the_next_call_of_a_task_accepts_none_that_its_loop_read_ahead(ground: Ground, group: str) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(6))
+
+    async def work() -> None:
+        settings = {"bootstrap.servers": ground.bootstrap, "group.id": group}
+        async with monedula.AsyncShareConsumer(settings, [topic], fetch_max_wait_ms=100) as consumer:
+            records = consumer.records()
+            assert (await anext(records)).value == b"0"
+            await consumer.poll(timeout=0.0)  # the loop was left, and its generator lives
+            assert consumer.health()["rows_in_hand"] == 5
+
+    asyncio.run(work())
+
+
+def test_empty_batches_are_taken_as_any_other(ground: Ground, member: Member) -> None:
+    consumer = member([ground.topic()])
+    batch = consumer.poll(timeout=0.0)
+    consumer.accept(batch)
+    assert consumer.commit(batch) == {}
+    assert consumer.renew(batch) is None
+
+
+def test_a_record_has_no_rows(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, [0])
+    consumer = member([topic])
+    (record,) = one(consumer).records()
+    with pytest.raises(monedula.ArgumentError, match="a record is one row"):
+        consumer.reject(record, [False])
+    assert consumer.health()["rows_in_hand"] == 1
+
+
+def test_decisions_after_the_end_say_that_the_consumer_is_closed(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(2))
+    consumer = member([topic])
+    batch = one(consumer)
+    consumer.close()
+    for late in (consumer.accept, consumer.release, consumer.renew):
+        with pytest.raises(monedula.errors.ClosedError):
+            late(batch)
 
 
 def test_explicit_rows_stay_in_hand(ground: Ground, member: Member) -> None:

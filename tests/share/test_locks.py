@@ -54,6 +54,42 @@ def test_rows_whose_lock_is_over_go_to_others_and_their_decisions_fail(ground: G
     assert other.commit() == {(topic, 0): 3}
 
 
+def test_records_whose_lock_ended_while_they_waited_are_left_out(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+    slow = member([topic], share_renew_max_ms=0)
+    records = slow.records()
+    assert next(records).value == b"0"
+    other = member([topic])
+    assert values(one(other)) == [0, 1, 2], "the locks are over"
+    slow.wakeup()
+    assert list(records) == []
+    assert other.commit() == {(topic, 0): 3}
+
+
+def test_records_that_close_released_are_left_out(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+    consumer = member([topic])
+    records = consumer.records()
+    assert next(records).value == b"0"
+    consumer.close()
+    with pytest.raises(monedula.errors.ClosedError):
+        next(records)
+
+
+def test_a_renewal_that_the_group_does_not_allow_is_no_lost_lock(ground: Ground, member: Member, group: str) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+    with monedula.Admin(bootstrap_servers=ground.bootstrap) as admin:
+        admin.alter_configs({("group", group): {"share.renew.acknowledge.enable": "false"}})
+    consumer = member([topic])
+    batch = one(consumer)
+    with pytest.raises(monedula.errors.AcknowledgeError, match=r"not renewed: .*share\.renew\.acknowledge\.enable"):
+        consumer.renew(batch)
+    assert consumer.commit(batch) == {(topic, 0): 3}
+
+
 def test_the_user_may_renew(ground: Ground, member: Member) -> None:
     topic = ground.topic()
     ground.append(topic, range(3))

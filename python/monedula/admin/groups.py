@@ -22,6 +22,8 @@ from monedula.admin.views import GroupLag, GroupOffsets, Groups, GroupsDescribed
 from monedula.errors import ArgumentError
 from monedula.types.partitions import TopicPartition
 
+GROUP_TYPES = ("classic", "consumer", "share", "streams")
+
 
 class GroupMethods(AdminBase):
     """Methods about groups."""
@@ -37,10 +39,13 @@ class GroupMethods(AdminBase):
 
         Args:
             states: only groups in one of these states, such as `"Stable"` (from Kafka 2.6 on).
-            types: only groups of one of these types, `"classic"`, `"consumer"` or `"share"` (from Kafka 3.8 on).
+            types: only groups of one of these types, `"classic"`, `"consumer"`, `"share"` or `"streams"` (from Kafka
+                3.8 on).
             timeout: seconds.
         """
         wanted = raw_names(states, "state"), raw_names(types, "type")
+        for unknown in (given for given in wanted[1] if given.lower() not in GROUP_TYPES):
+            raise ArgumentError.of("types", unknown, f"expected some of {', '.join(GROUP_TYPES)}")
         return Call(
             self._core.list_groups(timeout, *wanted),
             lambda answer: Groups(
@@ -121,10 +126,12 @@ class GroupMethods(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Call[Results[TopicPartition, int]]:
-        """Commit offsets for a group without members; creates the group if it does not exist.
+        """Commit offsets for a group without members; creates a consumer group if it does not exist.
 
-        The offsets are not checked against the logs. Of a share group that exists they are where its partitions start:
-        all records from there on are available again, and how often each was delivered is forgotten.
+        A share group is created by its first member: name it here only once it exists, or set its
+        `share.auto.offset.reset` instead. The offsets are not checked against the logs. Of a share group that exists
+        they are where its partitions start: all records from there on are available again, and how often each was
+        delivered is forgotten.
 
         Args:
             group: the group id.

@@ -249,6 +249,13 @@ class ShareConsumerBase(Unpicklable, RegisteredMetrics):
             return left
         return _SLICE_SECONDS if left is None else min(left, _SLICE_SECONDS)
 
+    def _is_subscribed_to(self, topic: str) -> bool:
+        return topic in self._topics
+
+    def _check_subscribed(self) -> None:
+        if not self._topics and not self._core.is_closed():
+            raise ArgumentError("this consumer is not subscribed: subscribe() to topics first")
+
     def _check_failing(self, timeout: float, is_end: bool) -> None:
         self._core.check_failing(patience(timeout, is_end))
 
@@ -262,8 +269,10 @@ def _with_mode(raw: RawSettings, acknowledge: object) -> RawSettings:
     return raw
 
 
-def acknowledged(outcomes: RawOutcomes) -> dict[TopicPartition, int]:
-    """The number of rows that were acknowledged, by partition.
+def acknowledged(
+    outcomes: RawOutcomes, failure: str = "acknowledged, and may be delivered again"
+) -> dict[TopicPartition, int]:
+    """The number of rows that were acknowledged, by partition. `failure`: what those were not of which an error tells.
 
     Raises:
         AcknowledgeError: if some were not.
@@ -281,8 +290,8 @@ def acknowledged(outcomes: RawOutcomes) -> dict[TopicPartition, int]:
         return {at: result.rows for at, result in results.items() if result.rows}
     at, first = next(iter(failed.items()))
     rest = f" (and of {counted(len(failed) - 1, 'more partition')}, see .results)" if len(failed) > 1 else ""
-    what = f"{counted(first.failed, 'row')} of {at.topic}-{at.partition}"
-    message = f"{what} were not acknowledged, and may be delivered again: {first.reason}{rest}"
+    what = f"{counted(first.failed, 'row')} of {at.topic}-{at.partition} {'was' if first.failed == 1 else 'were'}"
+    message = f"{what} not {failure}: {first.reason}{rest}"
     code = first.code if len({result.code for result in failed.values()}) == 1 else None
     raise AcknowledgeError(message, results=results, code=code)
 
@@ -294,14 +303,14 @@ def renewed(outcome: tuple[float | None, RawOutcomes]) -> float | None:
         AcknowledgeError: if locks were not renewed.
     """
     deadline, outcomes = outcome
-    acknowledged(outcomes)
+    acknowledged(outcomes, "renewed")
     return deadline
 
 
 class UnreadRows:
     """The rows of a batch that a loop over records yields: each is accepted when the next one is asked for.
 
-    What was not yielded when the loop is left is released.
+    What was not yielded when the loop is left is released. Rows whose locks are over are not yielded.
     """
 
     def __init__(self, core: ShareConsumerCore, batch: Batch, is_implicit: bool) -> None:
@@ -312,12 +321,14 @@ class UnreadRows:
         self._taken = 0
 
     def take(self) -> Record | None:
-        if self._is_implicit and self._taken:
-            self._core.decide_undecided(self._batch, self._taken - 1, self._taken, "accept")
-        record = next(self._records, None)
-        if record is not None:
+        while True:
+            record = next(self._records, None)
+            is_locked = self._core.read(self._batch, self._taken, self._is_implicit)
+            if record is None:
+                return None
             self._taken += 1
-        return record
+            if is_locked:
+                return record
 
     def release(self) -> None:
         with suppress(ClosedError, ForkError):  # the broker releases them

@@ -184,6 +184,7 @@ class AsyncShareConsumer(ShareConsumerBase, HoldingClient):
     async def _step(self, holder: int, max_rows: int, max_bytes: int, timeout: float | None) -> Batch:
         loop = self._loop()
         left = None if timeout is None else seconds("timeout", timeout)
+        self._check_subscribed()
         while True:
             began = loop.time()
             # The wait takes no records, so a cancelled wait loses none; next_batch() takes them and does not wait.

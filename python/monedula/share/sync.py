@@ -94,6 +94,7 @@ class ShareConsumer(ShareConsumerBase):
             Batches with at least one row.
 
         Raises:
+            ArgumentError: if the consumer is not subscribed.
             PartitionError: a subclass, about one partition; a new loop continues with the others.
             DecodeError: a record cannot be decoded; it is released. A new loop continues.
             CorruptRecordError: a record batch is damaged. It is released, and rejected if it was damaged at an earlier
@@ -123,6 +124,7 @@ class ShareConsumer(ShareConsumerBase):
 
         Raises:
             WakeupError: after `wakeup()`.
+            ArgumentError: if the consumer is not subscribed.
             KafkaError: as `batches`.
         """
         batch = self._next(max_rows, max_bytes, timeout)
@@ -134,7 +136,8 @@ class ShareConsumer(ShareConsumerBase):
         """Yield records one by one: for ever, or until `timeout` seconds pass without one.
 
         Taking the next record accepts the previous one, unless something was decided of it, or `acknowledge` is
-        `"explicit"`. Leaving the loop releases the records that were read ahead; the last one stays in hand.
+        `"explicit"`. Leaving the loop releases the records that were read ahead; the last one stays in hand. A record
+        whose lock ended while it waited is left out; locks are renewed for `share.renew.max.ms` from each record on.
         `timeout` and errors as `batches`.
         """
         for batch in self.batches(timeout=timeout):
@@ -171,8 +174,9 @@ class ShareConsumer(ShareConsumerBase):
         """Tell the brokers what was decided, and wait for the outcomes.
 
         Args:
-            what: a batch, whose undecided rows are accepted; all that was decided if left out, with the batches that
-                this thread holds. With `acknowledge="explicit"` undecided rows stay undecided.
+            what: a batch, whose undecided rows are accepted; all that was decided if left out, with what this thread
+                holds: its batch, or the last record of its loop over `records()`. With `acknowledge="explicit"`
+                undecided rows stay undecided.
             timeout: seconds to wait; `default.api.timeout.ms` if left out.
 
         Returns:
@@ -314,6 +318,7 @@ class ShareConsumer(ShareConsumerBase):
 
     def _next(self, max_rows: int, max_bytes: int, timeout: float | None, holder: int | None = None) -> Batch:
         left = None if timeout is None else seconds("timeout", timeout)
+        self._check_subscribed()
         while True:
             self._tell()
             began = monotonic()

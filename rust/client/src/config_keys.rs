@@ -7,6 +7,8 @@ mod sasl;
 mod share;
 mod tls;
 
+pub(crate) use share::GROUP_SETTINGS;
+
 /// The type of a setting, with its bounds.
 #[derive(Clone, Copy, Debug)]
 pub enum SettingKind {

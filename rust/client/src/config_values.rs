@@ -8,7 +8,7 @@ use monedula_protocol::secret::Secret;
 use monedula_protocol::security_protocol::SecurityProtocol;
 
 use crate::config::iso_duration::{self, DurationProblem};
-use crate::config_keys::{BY_DURATION, KEYS, Key, Role, SettingKind};
+use crate::config_keys::{BY_DURATION, GROUP_SETTINGS, KEYS, Key, Role, SettingKind};
 
 /// An invalid setting: the message says which one, the value given and the values allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -170,6 +170,12 @@ fn find(name: &str, dotted: &str) -> Result<(&'static Key, i64), ConfigError> {
         return error(format!(
             "{name} is no setting that this client knows; the authorities that sign the registry's certificate are given as a \
              PEM file, in schema.registry.ssl.ca.location"
+        ));
+    }
+    if GROUP_SETTINGS.contains(&dotted) {
+        return error(format!(
+            "{name} is a setting of the share group, not of its members: Admin(settings).alter_configs({{(\"group\", group_id): \
+             {{\"{dotted}\": value}}}})"
         ));
     }
     let known =

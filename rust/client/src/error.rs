@@ -94,9 +94,9 @@ pub enum ClientError {
         /// True if the records were rejected, false if they were released.
         is_rejected: bool,
     },
-    /// The user is not authorized to use the consumer group.
+    /// The user is not authorized to use the group.
     #[error(
-        "using the consumer group {group} is not allowed (GROUP_AUTHORIZATION_FAILED); ask for the READ permission \
+        "using the group {group} is not allowed (GROUP_AUTHORIZATION_FAILED); ask for the READ permission \
              on it"
     )]
     GroupDenied {

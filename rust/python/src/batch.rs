@@ -247,8 +247,8 @@ impl Batch {
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
         let _ = slf;
         Err(PyTypeError::new_err(
-            "a Batch can be neither pickled nor copied, because its consumer waits to hear that it is finished. Send \
-             batch.to_pyarrow(), which can be pickled, and finish(batch) here",
+            "a Batch can be neither pickled nor copied, because its consumer waits to hear what became of it. Send \
+             batch.to_pyarrow(), which can be pickled, and finish(batch), or accept(batch) of a share group, here",
         ))
     }
 

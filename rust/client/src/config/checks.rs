@@ -25,10 +25,7 @@ const CONSUMER_ONLY: [(&str, &str); 1] = [(
 
 /// Settings of consumer groups that a share group has elsewhere, or not at all. Java refuses them too.
 const NOT_OF_SHARE_GROUPS: [(&str, &str); 14] = [
-    (
-        "auto.offset.reset",
-        "where the group starts is its own setting, share.auto.offset.reset: monedula groups or alter_configs()",
-    ),
+    ("auto.offset.reset", "where the group starts is its own setting, share.auto.offset.reset: alter_configs()"),
     ("isolation.level", "it is a setting of the group, share.isolation.level: alter_configs()"),
     ("enable.auto.commit", "rows are acknowledged one by one; see share.acknowledgement.mode"),
     ("auto.commit.interval.ms", "rows are acknowledged one by one; see share.acknowledgement.mode"),

@@ -2,6 +2,21 @@
 
 use super::{DAY_MS, Key, SettingKind, int, key};
 
+/// Settings of the group, which its members share: not of a client.
+pub(crate) const GROUP_SETTINGS: [&str; 11] = [
+    "errors.deadletterqueue.copy.record.enable",
+    "errors.deadletterqueue.topic.name",
+    "share.assignment.interval.ms",
+    "share.auto.offset.reset",
+    "share.delivery.count.limit",
+    "share.heartbeat.interval.ms",
+    "share.isolation.level",
+    "share.partition.max.record.locks",
+    "share.record.lock.duration.ms",
+    "share.renew.acknowledge.enable",
+    "share.session.timeout.ms",
+];
+
 pub(super) const KEYS: &[Key] = &[
     key(
         "share.acknowledgement.mode",
@@ -29,6 +44,6 @@ pub(super) const KEYS: &[Key] = &[
         int(0, DAY_MS),
         "300000",
         "for how long a share consumer renews the locks of rows in hand by itself, from when they were handed out on, in run() \
-         from when the last handler of their batch began, ms; 0: not at all (Kafka 4.2)",
+         and records() from when the last record of their batch began, ms; 0: not at all (Kafka 4.2)",
     ),
 ];

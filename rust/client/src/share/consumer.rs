@@ -71,6 +71,8 @@ pub struct ShareHealth {
     pub rows_in_hand: usize,
     /// Records whose acknowledgement took no effect, or may not have.
     pub unacknowledged: u64,
+    /// The error about what a broker refuses to give, as of now.
+    pub denied: Option<String>,
     /// The last error of the membership that was retried, and how long ago.
     pub last_error: Option<(Duration, String)>,
 }
@@ -211,6 +213,13 @@ impl ShareConsumer {
         undecided.is_of(&self.buffer)
     }
 
+    /// A loop over the records of a batch goes on to this row. `accepts`: the row before is accepted, if it is undecided.
+    /// False if there is no such row, or if its lock is over.
+    pub fn read(&self, batch: u64, row: usize, accepts: bool) -> bool {
+        let now = self.buffer.now();
+        self.buffer.state().held.read(batch, row, accepts, now)
+    }
+
     /// Sends what was decided, in the background.
     pub fn send_decided(&self) {
         self.buffer.send_decided();
@@ -288,11 +297,15 @@ impl ShareConsumer {
     }
 
     /// The error of a wait that ended without records, if the client has been failing for at least `at_least`: no broker
-    /// was reached yet, none that leads an assigned partition answers, or the group's coordinator does not.
+    /// was reached yet, none that leads an assigned partition answers, or the group's coordinator does not. Or at once if
+    /// a broker refuses to give a partition.
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`], or [`ClientError::RegistryUnavailable`] if records wait for a schema.
+    /// What a broker refuses, [`ClientError::Unavailable`], or [`ClientError::RegistryUnavailable`] if records wait for a schema.
     pub fn check_failing(&self, at_least: Duration) -> Result<(), ClientError> {
+        if let Some(denied) = lock(&self.observed).denied.clone() {
+            return Err(denied);
+        }
         if let Some(trouble) = self.trouble(&self.base.metadata.view()) {
             trouble.check(&self.base, at_least)?;
         }
@@ -377,6 +390,7 @@ impl ShareConsumer {
             group_id: self.base.config.group_id.clone(),
             rows_in_hand: self.buffer.state().held.undecided(),
             unacknowledged: observed.unacknowledged,
+            denied: observed.denied.as_ref().map(ToString::to_string),
             last_error: observed.figures.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone())),
         }
     }

@@ -45,6 +45,8 @@ pub(super) struct Observed {
     pub(super) figures: Figures,
     /// Records whose acknowledgement took no effect, or may not have.
     pub(super) unacknowledged: u64,
+    /// What a broker refuses to give, as of now.
+    pub(super) denied: Option<ClientError>,
 }
 
 /// The parts that the driver works with.
@@ -225,6 +227,8 @@ impl Running {
         let refused = || self.refusing.values().next().cloned().or_else(|| base.network.refusal());
         let ended = || self.member.fatal().cloned().map(ClientError::Group);
         self.driver.buffer.set_fatal(unreachable.or_else(refused).or_else(ended));
+        let denied = self.sessions.denied().map(|(partition, code)| self.denial(partition, code));
+        lock(&self.driver.observed).denied = denied;
     }
 
     fn command(&mut self, command: ShareCommand) {
@@ -246,7 +250,9 @@ impl Running {
             ShareCommand::Renew { renewals, reply } => self.renew(renewals, Some(reply)),
             ShareCommand::Close { deadline } => {
                 self.closing = Some(deadline);
-                self.sessions.close(deadline);
+                // A broker that does not answer must not take the time for leaving the group, too: until the session of a
+                // member that has not left is over, nobody else gets its partitions.
+                self.sessions.close(deadline - deadline.saturating_sub(self.driver.buffer.now()) / 4);
             }
         }
     }

@@ -217,7 +217,9 @@ impl Running {
                 ShareOutput::LeaderHint { partition, leader, leader_epoch } => {
                     self.driver.base.metadata.hint(&partition, leader, leader_epoch);
                 }
-                ShareOutput::Denied { partition, code } => self.denied(partition, code),
+                ShareOutput::Denied { partition, code } => {
+                    self.driver.buffer.push_error(self.denial(partition, code), false);
+                }
                 ShareOutput::Retried { node, partition, code } => {
                     let place = partition.map_or_else(|| "the session".to_owned(), |partition| partition.to_string());
                     let what = format!("{place}: broker {node} answered {}", code.name());
@@ -229,9 +231,10 @@ impl Running {
         has_records
     }
 
-    fn denied(&self, partition: Option<TopicPartition>, code: ErrorCode) {
+    /// The error about a group or partition that a broker refuses to give.
+    pub(super) fn denial(&self, partition: Option<TopicPartition>, code: ErrorCode) -> ClientError {
         let group = self.driver.base.config.group_id.clone().unwrap_or_default();
-        let error = match (partition, code) {
+        match (partition, code) {
             (None, ErrorCode::GroupAuthorizationFailed) => ClientError::GroupDenied { group },
             (Some(partition), ErrorCode::TopicAuthorizationFailed) => {
                 ClientError::Partition(Fault::TopicDenied { partition })
@@ -240,8 +243,7 @@ impl Running {
                 let what = partition.map_or_else(|| format!("the share group {group}"), |at| at.to_string());
                 ClientError::Broker { what, code }
             }
-        };
-        self.driver.buffer.push_error(error, false);
+        }
     }
 }
 

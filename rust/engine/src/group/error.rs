@@ -10,9 +10,7 @@ use crate::assign::AssignError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
     /// The principal is not authorized for the group.
-    #[error(
-        "using the consumer group {group} is not allowed (GROUP_AUTHORIZATION_FAILED); ask for the READ permission on it"
-    )]
+    #[error("using the group {group} is not allowed (GROUP_AUTHORIZATION_FAILED); ask for the READ permission on it")]
     Denied {
         /// The group.
         group: String,
@@ -33,7 +31,8 @@ pub enum GroupError {
         "the members of the group {group} have no assignor in common (INCONSISTENT_GROUP_PROTOCOL): this one offers \
          {assignors}. Set partition.assignment.strategy to one that the others have: consumers of librdkafka, such as \
          confluent-kafka's, have range,roundrobin unless told otherwise, and Java's range,cooperative-sticky. To move a \
-         group from one assignor to another, have its members list both meanwhile. Or use another group.id"
+         group from one assignor to another, have its members list both meanwhile. Or use another group.id. Of a share \
+         group, ShareConsumer is a member"
     )]
     InconsistentProtocol {
         /// The group.
@@ -91,7 +90,8 @@ pub enum GroupError {
     /// The broker does not support KIP-848, or does not allow it for this group.
     #[error(
         "the broker does not offer the consumer group protocol of KIP-848 for the group {group} ({reason}): set \
-         group.protocol=classic, or group.protocol=auto to use it where it is offered"
+         group.protocol=classic, or group.protocol=auto to use it where it is offered. Of a share group, ShareConsumer is a \
+         member"
     )]
     Unsupported {
         /// The group.
@@ -171,7 +171,10 @@ pub enum GroupError {
         reason: String,
     },
     /// The group exists, and is no share group.
-    #[error("the group {group} is no share group (GROUP_ID_NOT_FOUND){}: use another group.id", said(message))]
+    #[error(
+        "the group {group} is no share group (GROUP_ID_NOT_FOUND{}): take another group.id, or delete it",
+        said(message)
+    )]
     NoShareGroup {
         /// The group.
         group: String,

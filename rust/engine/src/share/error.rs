@@ -10,6 +10,12 @@ pub enum AcknowledgeError {
         "the lock was over (INVALID_RECORD_STATE): the records may be with another member. Renew it, or take fewer rows"
     )]
     LockLost,
+    /// A lock was not renewed.
+    #[error(
+        "the lock was over, or the group has share.renew.acknowledge.enable=false (INVALID_RECORD_STATE): decide of the rows \
+         before batch.deadline"
+    )]
+    NotRenewed,
     /// The partition has another leader, which knows nothing of the locks.
     #[error("the partition has another leader, and the records are available again")]
     LeaderMoved,
@@ -47,7 +53,7 @@ impl AcknowledgeError {
     /// The name of the error, as in the results that users see.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::LockLost => "INVALID_RECORD_STATE",
+            Self::LockLost | Self::NotRenewed => "INVALID_RECORD_STATE",
             Self::LeaderMoved => "NOT_LEADER_OR_FOLLOWER",
             Self::SessionLost => "SHARE_SESSION_NOT_FOUND",
             Self::Unknown { .. } => "UNKNOWN",

@@ -84,8 +84,8 @@ const SENT: u8 = UNDECIDED - 1;
 #[derive(Debug)]
 pub(super) struct HeldBatch {
     pub(super) holder: u64,
-    /// True if handlers decide of each row by itself.
-    pub(super) is_handed_over: bool,
+    /// The rows before this one were received by the user; the others wait for a loop over records, or for handlers.
+    unread: usize,
     /// When the rows were received, or the last handler of one began.
     since: Now,
     pub(super) parts: Vec<PartState>,
@@ -101,7 +101,7 @@ impl HeldBatch {
         let rows = parts.last().map_or(0, |part| part.rows().end);
         let parts = parts.into_iter().map(|part| PartState { part, renewal: None, is_final: false }).collect();
         let decisions = vec![UNDECIDED; rows];
-        Self { holder, is_handed_over: false, since: now, parts, decisions, undecided: rows, unsent: 0 }
+        Self { holder, unread: rows, since: now, parts, decisions, undecided: rows, unsent: 0 }
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -109,7 +109,7 @@ impl HeldBatch {
     }
 
     pub(super) fn hand_over(&mut self) -> Vec<(TopicPartition, Range<usize>)> {
-        self.is_handed_over = true;
+        self.unread = 0;
         self.parts.iter().map(|state| (state.part.partition.clone(), state.part.rows())).collect()
     }
 
@@ -123,8 +123,27 @@ impl HeldBatch {
         begins
     }
 
+    /// A loop over records goes on to this row. `accepts`: the row before is accepted, if it is undecided. False if there is
+    /// no such row, or if it is locked no more; it is released then.
+    pub(super) fn read(&mut self, row: usize, accepts: bool, now: Now) -> bool {
+        if let Some(before) = row.checked_sub(1).filter(|_| accepts) {
+            self.decide(std::slice::from_ref(&(before..row)), AcknowledgeType::Accept);
+        }
+        let rows = self.rows();
+        self.unread = (row + 1).min(rows);
+        let begins = self.begin(row, now);
+        if !begins {
+            self.decide(std::slice::from_ref(&(row.min(rows)..self.unread)), AcknowledgeType::Release);
+        }
+        begins
+    }
+
     pub(super) fn undecided(&self) -> usize {
         self.undecided
+    }
+
+    pub(super) fn received_undecided(&self) -> usize {
+        self.decisions[..self.unread].iter().filter(|&&decision| decision == UNDECIDED).count()
     }
 
     pub(super) fn is_sent(&self) -> bool {
@@ -151,6 +170,12 @@ impl HeldBatch {
                 (self.undecided, self.unsent) = (self.undecided - 1, self.unsent + 1);
             }
         }
+    }
+
+    /// Accepts what the user has received and not decided. What was read ahead would be lost if the program ended.
+    pub(super) fn accept_received(&mut self) {
+        let received = 0..self.unread;
+        self.decide(std::slice::from_ref(&received), AcknowledgeType::Accept);
     }
 
     pub(super) fn decide_rest(&mut self, kind: AcknowledgeType) {

@@ -95,11 +95,18 @@ impl HeldRows {
         self.batches.get_mut(&id).is_some_and(|batch| batch.begin(row, now))
     }
 
+    /// A loop over the records of a batch goes on to this row: the rows behind it are read ahead, and only released by
+    /// what is decided of the holder's rows. `accepts`: the row before is accepted, if it is undecided. False if there is
+    /// no such row, or if it is locked no more; it is released then. Locks as by [`Self::begin`].
+    pub fn read(&mut self, id: u64, row: usize, accepts: bool, now: Now) -> bool {
+        self.batches.get_mut(&id).is_some_and(|batch| batch.read(row, accepts, now))
+    }
+
     /// Accepts what is undecided of all batches of a holder, who asks for the next one; except of those that were handed
-    /// over.
+    /// over, and of rows that a loop over records has not come to.
     pub fn accept_rest(&mut self, holder: u64) {
-        for batch in self.batches.values_mut().filter(|batch| batch.holder == holder && !batch.is_handed_over) {
-            batch.decide_rest(AcknowledgeType::Accept);
+        for batch in self.batches.values_mut().filter(|batch| batch.holder == holder) {
+            batch.accept_received();
         }
     }
 
@@ -117,11 +124,11 @@ impl HeldRows {
         }
     }
 
-    /// Releases what is undecided of all batches of a holder. Returns how many of these rows were not handed over.
+    /// Releases what is undecided of all batches of a holder. Returns how many of these rows the user had received.
     pub fn release_rest_of(&mut self, holder: u64) -> usize {
         let mut released = 0;
         for batch in self.batches.values_mut().filter(|batch| batch.holder == holder) {
-            released += if batch.is_handed_over { 0 } else { batch.undecided() };
+            released += batch.received_undecided();
             batch.decide_rest(AcknowledgeType::Release);
         }
         released

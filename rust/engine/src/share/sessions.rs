@@ -364,7 +364,7 @@ impl ShareSessions {
 
     /// The outcome of each acknowledgement of a request that was answered.
     fn settle(&mut self, answered: &[FetchedPartition], request: InFlight, deadline: Now) {
-        let is_fetch = request.kind == RequestKind::Fetch;
+        let (is_fetch, is_renewal) = (request.kind == RequestKind::Fetch, request.kind == RequestKind::Renew);
         for acknowledgement in request.acknowledgements {
             let of = |it: &&FetchedPartition| {
                 it.topic_id == acknowledgement.topic_id && it.partition == acknowledgement.partition.partition
@@ -376,6 +376,7 @@ impl ShareSessions {
             };
             let outcome = match outcome {
                 Some(ErrorCode::None) => Ok(deadline),
+                Some(ErrorCode::InvalidRecordState) if is_renewal => Err(AcknowledgeError::NotRenewed),
                 Some(code) => Err(AcknowledgeError::of(code)),
                 None => Err(AcknowledgeError::Unknown { reason: "the answer leaves the partition out".into() }),
             };
@@ -442,6 +443,11 @@ impl ShareSessions {
         let attempts = self.waits.get(&partition).map_or(0, |wait| wait.attempts);
         let until = now + self.delay(attempts);
         self.waits.insert(partition, Wait { until, attempts: attempts.saturating_add(1) });
+    }
+
+    /// What the broker refuses to give, as of now: the group (`None`) or a partition.
+    pub fn denied(&self) -> Option<(Option<TopicPartition>, ErrorCode)> {
+        self.denied.iter().next().map(|(partition, code)| (partition.clone(), *code))
     }
 
     fn deny(&mut self, partition: Option<TopicPartition>, code: ErrorCode) {

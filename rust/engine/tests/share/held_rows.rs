@@ -267,3 +267,30 @@ fn a_handler_begins_while_the_lock_holds_and_then_has_the_whole_time_of_renewals
     assert!(!held.begin(id, 4, last + LOCK + LOCK), "nobody renewed it");
     assert!(!held.begin(id + 1, 0, BEGIN), "no such batch");
 }
+
+#[test]
+fn a_loop_over_records_has_its_rows_accepted_one_by_one_and_none_that_it_did_not_come_to() {
+    let (mut held, id) = ten();
+    assert!(held.read(id, 0, true, BEGIN));
+    assert!(held.read(id, 1, true, BEGIN));
+    assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(100, 100, Accept)]);
+    held.accept_rest(7);
+    assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(101, 101, Accept)]);
+    assert!(held.read(id, 2, false, BEGIN));
+    assert!(held.read(id, 3, false, BEGIN));
+    assert!(!held.read(id, 4, false, BEGIN + LOCK), "its lock is over");
+    assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(104, 104, Release)]);
+    held.accept_rest(7);
+    assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(102, 103, Accept)]);
+    held.release_rest_of(7);
+    assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(105, 109, Release)]);
+    assert!(!held.read(id, 5, true, BEGIN), "all was told");
+}
+
+#[test]
+fn a_loop_over_records_ends_with_its_last_row() {
+    let (mut held, id) = ten();
+    assert!((0..10).all(|row| held.read(id, row, true, BEGIN)));
+    assert!(!held.read(id, 10, true, BEGIN));
+    assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(100, 109, Accept)]);
+}

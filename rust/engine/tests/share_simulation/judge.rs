@@ -205,6 +205,7 @@ impl World {
 fn named(error: &AcknowledgeError) -> &'static str {
     match error {
         AcknowledgeError::LockLost => "LockLost",
+        AcknowledgeError::NotRenewed => "NotRenewed",
         AcknowledgeError::LeaderMoved => "LeaderMoved",
         AcknowledgeError::SessionLost => "SessionLost",
         AcknowledgeError::Unknown { .. } => "Unknown",

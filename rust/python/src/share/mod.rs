@@ -35,6 +35,9 @@ use crate::tokens::Settings;
 /// The column of delivery counts, which `columns` may name too.
 const DELIVERY_COUNT: &str = "deliveryCount";
 
+/// No batch in hand has this id: they count from 1. Stands for batches without rows, which `poll` returns too.
+const NO_ROWS: u64 = 0;
+
 /// The outcome of an acknowledgement: topic, partition, records, and the name and the reason of an error.
 type PyOutcome = (String, i32, u64, Option<(&'static str, String)>);
 
@@ -162,7 +165,7 @@ impl ShareConsumerCore {
                 py,
                 format!("row {row} was decided before, and told to the broker: it cannot be {}", decided(kind)),
             )),
-            Decided::Unknown => Err(over(py)),
+            Decided::Unknown => Err(self.over(py)),
         }
     }
 
@@ -170,6 +173,12 @@ impl ShareConsumerCore {
     fn decide_undecided(&self, batch: &Bound<'_, Batch>, start: usize, stop: usize, decision: &str) -> PyResult<()> {
         self.0.get()?.decide_undecided(batch.get().0.id, start..stop, acknowledge_type(decision));
         Ok(())
+    }
+
+    /// A loop over the records of a batch goes on to this row. `accepts`: the row before is accepted, if it is undecided.
+    /// False if there is no such row, or if its lock is over: it may be with another member.
+    fn read(&self, batch: &Bound<'_, Batch>, row: usize, accepts: bool) -> PyResult<bool> {
+        Ok(self.0.get()?.read(batch.get().0.id, row, accepts))
     }
 
     /// Nothing: a share group takes no partition away whose records are handled.
@@ -210,10 +219,10 @@ impl ShareConsumerCore {
     ) -> PyResult<Operation> {
         let consumer = self.0.get()?;
         let (id, ranges) = self.held(py, what, rows)?;
-        let id = id.ok_or_else(|| over(py))?;
-        if consumer.rows(id).is_none() {
-            return Err(over(py));
+        if id.is_some_and(|id| consumer.rows(id).is_none()) {
+            return Err(self.over(py));
         }
+        let id = id.unwrap_or(NO_ROWS);
         let timeout = self.timeout(py, timeout)?;
         let renewing = py.detach(|| consumer.renew(id, &ranges, timeout));
         let weak = Arc::downgrade(consumer);
@@ -238,8 +247,11 @@ impl ShareConsumerCore {
         let timeout = self.timeout(py, timeout)?;
         let scope = match what {
             Some(batch) => {
-                self.check_own(py, batch)?;
-                let id = batch.get().0.id;
+                let is_empty = batch.get().0.columns.record_batch.num_rows() == 0;
+                let id = if is_empty { NO_ROWS } else { batch.get().0.id };
+                if !is_empty {
+                    self.check_own(py, batch)?;
+                }
                 if consumer.config().share.is_implicit {
                     consumer.accept_rest_of(id);
                 }
@@ -352,13 +364,16 @@ impl ShareConsumerCore {
             let kind = what.get_type().name()?;
             return Err(argument_error(py, format!("expected a Batch or a Record of this consumer, not {kind}")));
         };
+        if rows.is_some_and(|rows| !rows.is_none()) {
+            return Err(argument_error(py, "rows is for batches: a record is one row".into()));
+        }
         let place = record.get().place(py).ok_or_else(|| {
             let message =
                 "the record does not say where it is from: the columns topic, partition and offset are left out";
             argument_error(py, message.into())
         })?;
         let found = self.0.get()?.find(&TopicPartition::new(place.0, place.1), place.2);
-        let (id, row) = found.ok_or_else(|| over(py))?;
+        let (id, row) = found.ok_or_else(|| self.over(py))?;
         Ok((Some(id), std::iter::once(row..row + 1).collect()))
     }
 
@@ -371,6 +386,18 @@ impl ShareConsumerCore {
         match is_own {
             true => Ok(()),
             false => Err(argument_error(py, "the batch is not of this consumer".into())),
+        }
+    }
+
+    /// The error about rows that are not in hand.
+    fn over(&self, py: Python<'_>) -> PyErr {
+        match self.0.get() {
+            Ok(consumer) if !consumer.is_closed() => {
+                let reason = "all of it was decided and told to the broker before, or it is not of this consumer";
+                argument_error(py, reason.into())
+            }
+            Ok(_) => to_py(py, ClientError::Closed),
+            Err(error) => error,
         }
     }
 
@@ -423,10 +450,6 @@ fn decided(kind: AcknowledgeType) -> &'static str {
     }
 }
 
-fn over(py: Python<'_>) -> PyErr {
-    argument_error(py, "all of it was decided and told to the broker before, or it is not of this consumer".into())
-}
-
 fn py_outcome((partition, records, outcome): AcknowledgeOutcome) -> PyOutcome {
     let (topic, partition) = py_partition(partition);
     (topic, partition, records, outcome.err().map(|error| (error.name(), error.to_string())))
@@ -435,10 +458,11 @@ fn py_outcome((partition, records, outcome): AcknowledgeOutcome) -> PyOutcome {
 fn py_health<'py>(py: Python<'py>, health: &ShareHealth, is_closed: bool) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     let fatal = health.status.as_ref().and_then(|status| status.fatal.as_ref());
-    let is_answered = health.failing.is_none() && health.registry_failing.is_none();
+    let is_answered = health.failing.is_none() && health.registry_failing.is_none() && health.denied.is_none();
     dict.set_item("ok", is_answered && fatal.is_none() && !is_closed)?;
     dict.set_item("failing_for", health.failing.as_ref().map(|(since, _)| since.as_secs_f64()))?;
-    dict.set_item("last_error", health.failing.as_ref().map(|(_, error)| error))?;
+    let last_error = health.failing.as_ref().map(|(_, error)| error);
+    dict.set_item("last_error", last_error.or(health.denied.as_ref()))?;
     let registry_failing = health.registry_failing.as_ref();
     dict.set_item("registry_failing_for", registry_failing.map(|(since, _)| since.as_secs_f64()))?;
     dict.set_item("registry_last_error", registry_failing.map(|(_, error)| error))?;

@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, downcast_integer_array};
 use arrow_schema::DataType;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyInt, PySlice};
+use pyo3::types::{PyBool, PyBytes, PyDict, PySlice, PyString};
 
 use crate::argument::BadArgument;
 use crate::arrow::capsule;
@@ -19,11 +19,21 @@ pub(super) fn ranges(py: Python<'_>, rows: Option<&Bound<'_, PyAny>>, count: usi
     if let Ok(slice) = rows.cast::<PySlice>() {
         return of_slice(slice, count);
     }
-    if rows.is_instance_of::<PyInt>() && !rows.is_instance_of::<PyBool>() {
-        return of_numbers(py, &[rows.extract()?], count);
+    if !rows.is_instance_of::<PyBool>()
+        && rows.hasattr("__index__")?
+        && let Ok(number) = rows.extract()
+    {
+        return of_numbers(py, &[number], count);
     }
     if rows.hasattr("__arrow_c_stream__")? || rows.hasattr("__arrow_c_array__")? {
         return of_arrays(py, &capsule::import_arrays(rows)?, count);
+    }
+    let wrong = || BadArgument::of("rows", EXPECTED).to_py(py);
+    // Two dimensions would be read as one; keys, letters and bytes as row numbers.
+    let is_list_of_rows = rows.getattr("ndim").map_or(Ok(true), |dimensions| dimensions.eq(1))?
+        && !(rows.is_instance_of::<PyDict>() || rows.is_instance_of::<PyString>() || rows.is_instance_of::<PyBytes>());
+    if !is_list_of_rows {
+        return Err(wrong());
     }
     // numpy's arrays: their bytes are one boolean each.
     if let Ok(kind) = rows.getattr("dtype").and_then(|dtype| dtype.getattr("kind"))
@@ -33,13 +43,17 @@ pub(super) fn ranges(py: Python<'_>, rows: Option<&Bound<'_, PyAny>>, count: usi
         let mask: Vec<bool> = bytes.cast::<PyBytes>()?.as_bytes().iter().map(|byte| *byte != 0).collect();
         return of_mask(py, &mask, count);
     }
-    let items: Vec<Bound<'_, PyAny>> = rows.try_iter()?.collect::<PyResult<_>>()?;
-    if !items.is_empty() && items.iter().all(|item| item.is_instance_of::<PyBool>()) {
+    let items: Vec<Bound<'_, PyAny>> = rows.try_iter().map_err(|_| wrong())?.collect::<PyResult<_>>()?;
+    let booleans = items.iter().filter(|item| item.is_instance_of::<PyBool>()).count();
+    if booleans > 0 && booleans < items.len() {
+        return Err(wrong());
+    }
+    if booleans > 0 {
         let mask = items.iter().map(|item| item.extract()).collect::<PyResult<Vec<bool>>>()?;
         return of_mask(py, &mask, count);
     }
     let numbers = items.iter().map(|item| item.extract::<i64>()).collect::<PyResult<Vec<i64>>>();
-    of_numbers(py, &numbers.map_err(|_| BadArgument::of("rows", EXPECTED).to_py(py))?, count)
+    of_numbers(py, &numbers.map_err(|_| wrong())?, count)
 }
 
 fn of_slice(slice: &Bound<'_, PySlice>, count: usize) -> PyResult<Vec<Range<usize>>> {
