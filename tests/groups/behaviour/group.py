@@ -94,6 +94,7 @@ class Member:
 
     def kill(self) -> None:
         """SIGKILL."""
+        self.note("dying")
         os.kill(self.driver.pid, signal.SIGKILL)
         self.driver.wait_ended()
         self.note("killed")

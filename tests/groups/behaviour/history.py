@@ -15,7 +15,7 @@ An event is what a member printed, or what a test noted of it: `t` (CLOCK_MONOTO
 | `retried` | `api`, `reason` | a request that is made again |
 | `error` | `error`, `message` | raised to the user |
 | `closing`, `closed` | | in order |
-| `killed`, `stopped`, `continued`, `cut`, `healed` | | by the test: SIGKILL, SIGSTOP, SIGCONT, the network |
+| `dying`, `killed`, `stopped`, `continued`, `cut`, `healed` | | by the test: SIGKILL, SIGSTOP, SIGCONT, the network |
 | `disturbed`, `quiet` | | by the test, of share groups: from when and until when brokers fail |
 """
 

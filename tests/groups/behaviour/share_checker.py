@@ -74,9 +74,9 @@ class ShareChecker:
                     self._on_finished(event["member"], event)
                 case "acknowledged":
                     self._on_acknowledged(event["member"], event)
-                case "killed" | "stopped" | "continued" | "disturbed" | "quiet":
+                case "dying" | "killed" | "stopped" | "continued" | "disturbed" | "quiet":
                     self._trouble[event["member"]] = event["t"]
-                    self._stands(event, is_away=event["event"] in ("stopped", "disturbed"))
+                    self._stands(event, is_away=event["event"] in ("dying", "stopped", "disturbed"))
                 case "held" | "closing" | "closed":
                     self._stands(event, is_away=event["event"] == "held")
         self._check_ends()

@@ -27,7 +27,8 @@ pytestmark = [
 
 KINDS = ("accept:", "release:", "accept:", "accept:", "reject:", "accept:", "accept:")
 """Not as many as partitions: each partition has all of them."""
-PARTITIONS = 3
+PARTITIONS = 2
+"""Fewer than members: each partition is given to two of three."""
 
 
 @pytest.fixture(autouse=True)
