@@ -131,7 +131,9 @@ class ShareChecker:
         for partition, offset, decision in batch.rows:
             row, outcome, is_final = self._rows[partition, offset], outcomes[partition], decision != "release"
             self._mine(name, partition, offset).may_come_again |= outcome != "done"
-            row.may_have_ended |= outcome == "unknown" and is_final
+            # A leader that is moved away may have stored what it refuses (Kafka 4.4: NOT_LEADER_OR_FOLLOWER).
+            is_open = outcome == "unknown" or (outcome == "failed" and self._excuse(STAGE, event["t"]) >= batch.at)
+            row.may_have_ended |= is_open and is_final
             if outcome == "failed" and self._excuse(name, event["t"]) < batch.at:
                 self._found("refused", name, partition, f"the acknowledgement of {offset}: {event['reason']}")
             if outcome == "done" and is_final:
