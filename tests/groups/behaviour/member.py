@@ -469,6 +469,10 @@ class Sharing(Member):
     def wake(self) -> None:
         self.consumer.wakeup()
 
+    def command_status(self) -> dict[str, Any]:
+        health: dict[str, Any] = json.loads(json.dumps(self.consumer.health(), default=str))
+        return {"metrics": self.consumer.metrics(), "health": health}
+
 
 def _decision(value: bytes, deliveries: int) -> str:
     if value.startswith(b"reject"):

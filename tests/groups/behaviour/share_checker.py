@@ -4,7 +4,7 @@
 |---|---|
 | `lost` | a record that nobody has accepted or rejected, although the group had the time for it |
 | `twice` | a record of which a second acceptance or rejection was confirmed |
-| `after-end` | a record that is handed out though its acceptance or rejection was confirmed |
+| `after-end` | a record that is handed out though its acceptance or rejection was confirmed, while no broker fails |
 | `overlap` | a record that is handed out while the lock of another member that works on it is valid |
 | `repeated` | a record that is handed out again without a release, a refusal, an end or standstill of who had it |
 | `count` | a delivery count that does not rise, or rises by more than what is seen |
@@ -98,7 +98,8 @@ class ShareChecker:
     def _check_row(self, name: str, partition: TopicPartition, offset: int, deliveries: int, now: int) -> None:
         row = self._rows[partition, offset]
         excuse = self._excuse(row.member, now)
-        if row.ended_by:
+        # A member may not know yet that a broker is gone, and with it the locks of what it has not handed out.
+        if row.ended_by and self._excuse(STAGE, now) < row.at:
             self._found("after-end", name, partition, f"{offset} comes after {row.ended_by} ended it")
         if now < row.lock_end and row.member != name and excuse < row.at:
             self._found(
