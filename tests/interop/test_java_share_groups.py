@@ -166,7 +166,7 @@ def decided(consumer: monedula.ShareConsumer, batch: monedula.Batch) -> list[Row
     """Decide as `Share.java` does, and wait for the outcomes."""
     rows: list[Row] = []
     for record in batch.records():
-        value, deliveries = str(record.value, "utf-8"), record.delivery_count or 0
+        value, deliveries = (record.value or b"").decode(), record.delivery_count or 0
         kind = value.rstrip("0123456789")
         decision = "accept" if kind == "release" and deliveries > 1 else kind
         getattr(consumer, decision)(record)
