@@ -95,7 +95,7 @@ interop: extension  ## clients that others wrote, on the embedded broker; ON=kaf
 	python -m pytest tests/interop tests/groups tests/admin --on $(or $(ON),embedded) -m "not slow"
 	python -m pytest tests/consumer tests/real --on embedded
 
-behaviour: extension  ## whole groups while things go wrong, slow scenarios too; ON=kafka or ON=both for a real three-node Kafka, PROTOCOL=consumer or both
+behaviour: extension  ## whole groups while things go wrong, slow scenarios too; ON=kafka or ON=both for a real three-node Kafka, PROTOCOL=consumer, share or both
 	python -m pytest tests/groups/behaviour --on $(or $(ON),embedded) --protocol $(or $(PROTOCOL),classic) -m "slow or not slow"
 
 drill: extension  ## rounds of workers that land in tables while all goes wrong, of each format: ROUNDS=200 many, from FIRST=1 on; ON=kafka for a real three-node Kafka

@@ -48,8 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--protocol",
-        choices=("classic", "consumer", "both"),
-        help="tests/groups/behaviour only: group.protocol of its groups; by default classic, and a slice of consumer",
+        choices=("classic", "consumer", "share", "both"),
+        help="tests/groups/behaviour only: group.protocol of its groups; by default classic, a slice of consumer, and "
+        "share groups, which have tests of their own",
     )
 
 

@@ -1,9 +1,11 @@
 """Java's KafkaShareConsumer and its tool for share groups (KIP-932)."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import monedula
 import pytest
 
 from tests.interop import java
@@ -21,6 +23,10 @@ SHARE = Path(__file__).with_name("java") / "Share.java"
 GROUP_TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 
 Share = Callable[..., Driver]
+Row = tuple[str, int, str]
+"""Value, delivery count and what was decided."""
+
+CROSSED_SECONDS = 150.0
 
 
 @pytest.fixture
@@ -47,8 +53,8 @@ def filled(server: Server, topic: str, values: list[str]) -> None:
     java.tool(java.CONSOLE_PRODUCER, server.bootstrap, "--topic", topic, given=given)
 
 
-def records(*drivers: Driver) -> list[tuple[str, int, str]]:
-    """Value, delivery count and acknowledgement type of each record."""
+def records(*drivers: Driver) -> list[Row]:
+    """The records that they told of."""
     events = [event for driver in drivers for event in list(driver.events) if event["event"] == "record"]
     return [(event["value"], event["deliveries"], event["type"]) for event in events]
 
@@ -113,6 +119,66 @@ def test_a_member_that_is_killed_has_its_records_delivered_again(
     assert second.wait_ended() == 0
     accepted = {(value, deliveries) for value, deliveries, kind in records(second) if kind == "ACCEPT"}
     assert accepted == {("hold0", 2), ("hold1", 2), ("accept2", 1)}
+
+
+def test_java_s_member_and_ours_take_what_the_other_releases(
+    server: Server, helper: KafkaHelper, share: Share, unique: Unique
+) -> None:
+    topic, group = unique("topic"), unique("group")
+    helper.create_topic(topic, partitions=1)  # of two partitions, each of the two members would be given one
+    from_the_beginning(server, group)
+    theirs, ours, written = share(group, topic, 1_000_000, "explicit"), list[Row](), list[str]()
+
+    def crossed() -> bool:
+        """Whether each of the two has accepted what the other released."""
+        java = records(theirs)
+        return all(values(one, "RELEASE") & values(other, "ACCEPT") for one, other in ((java, ours), (ours, java)))
+
+    def ended() -> set[str]:
+        both = records(theirs) + ours
+        return values(both, "ACCEPT") | values(both, "REJECT")
+
+    settings = {"bootstrap.servers": server.bootstrap, "group.id": group, "max.poll.records": 5}
+    columns = ["topic", "partition", "offset", "value", "deliveryCount"]
+    with monedula.ShareConsumer(settings, [topic], columns=columns) as consumer:
+        eventually("two members", lambda: " 2" in state(server, group))
+        until = time.monotonic() + CROSSED_SECONDS
+        while not crossed() or ended() != set(written):
+            assert time.monotonic() < until, (len(written), len(ours), len(records(theirs)), consumer.health())
+            if not crossed() and ended() == set(written):
+                more = [f"{('accept', 'release', 'release', 'reject')[n % 4]}{len(written) + n}" for n in range(40)]
+                # In batches of a few: a batch goes to one member.
+                for first in range(0, len(more), 4):
+                    helper.produce(topic, [{"value": value} for value in more[first : first + 4]])
+                written += more
+            ours += decided(consumer, consumer.poll(timeout=0.2))
+    expected = Counter[Row]()
+    for value in written:
+        kind = value.rstrip("0123456789")
+        steps = {"accept": ["ACCEPT"], "reject": ["REJECT"], "release": ["RELEASE", "ACCEPT"]}[kind]
+        expected.update((value, number, step) for number, step in enumerate(steps, 1))
+    assert Counter(records(theirs) + ours) == expected
+    assert [event for event in theirs.events if event["event"] == "failed"] == []
+    assert sum(lags(server, group, topic).values()) == 0
+
+
+def decided(consumer: monedula.ShareConsumer, batch: monedula.Batch) -> list[Row]:
+    """Decide as `Share.java` does, and wait for the outcomes."""
+    rows: list[Row] = []
+    for record in batch.records():
+        value, deliveries = (record.value or b"").decode(), record.delivery_count or 0
+        kind = value.rstrip("0123456789")
+        decision = "accept" if kind == "release" and deliveries > 1 else kind
+        getattr(consumer, decision)(record)
+        rows.append((value, deliveries, decision.upper()))
+    if rows:
+        consumer.commit(batch)
+    return rows
+
+
+def values(rows: list[Row], kind: str) -> set[str]:
+    """The values of which this was decided."""
+    return {value for value, _, decision in rows if decision == kind}
 
 
 def test_the_tool_describes_resets_and_deletes(

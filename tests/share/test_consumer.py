@@ -1,7 +1,9 @@
 """The consumer as such: settings, subscriptions, waits, ends."""
 
 import asyncio
+import random
 import threading
+from collections import Counter
 from collections.abc import Awaitable
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +18,7 @@ from monedula.testing import Broker
 from tests.groups.ground import EmbeddedGround, Ground
 from tests.share.conftest import Member
 from tests.share.reading import PATIENCE_SECONDS, one, take, values
-from tests.share.running import until
+from tests.share.running import undone, until
 
 SERVER = {"bootstrap.servers": "localhost:1"}
 
@@ -324,3 +326,42 @@ def suppressed(consumer: monedula.ShareConsumer) -> bool:
     with suppress(monedula.errors.AuthorizationError):
         consumer.poll(timeout=0.05)
     return True
+
+
+def test_waits_and_commits_cancelled_at_any_moment_lose_nothing_and_repeat_nothing(ground: Ground, group: str) -> None:
+    topic = ground.topic(partitions=2)
+    for first in range(0, 600, 20):
+        ground.append(topic, range(first, first + 20), first // 20 % 2)
+    chance, cancelled = random.Random(7), Counter[str]()
+
+    async def work() -> list[tuple[int, int | None]]:
+        settings = {"bootstrap.servers": ground.bootstrap, "group.id": group, "max.poll.records": 50}
+        columns = ["value", "deliveryCount"]
+        async with monedula.AsyncShareConsumer(settings, [topic], columns=columns, fetch_max_wait_ms=100) as consumer:
+            batches, seen = consumer.batches(max_rows=7), list[tuple[int, int | None]]()
+
+            async def amid(what: str, step: Awaitable[Any]) -> Any:
+                """What a step returns unless it is cancelled before it ends, after a few turns of the loop or none."""
+                doing = asyncio.ensure_future(step)
+                for _ in range(chance.randrange(4)):
+                    await asyncio.sleep(chance.random() / 2000)
+                doing.cancel()
+                try:
+                    return await doing
+                except asyncio.CancelledError:
+                    cancelled[what] += 1
+
+            while len(seen) < 600:
+                batch = await amid("poll", anext(batches))
+                if batch is None:
+                    batch = await consumer.poll(timeout=0.1, max_rows=7)
+                seen += [(int(record.value or b""), record.delivery_count) for record in batch.records()]
+                if batch:
+                    await amid("commit", consumer.commit(batch))
+            assert not consumer.health()["unacknowledged_records"]
+            return seen
+
+    seen = asyncio.run(work())
+    assert sorted(seen) == [(number, 1) for number in range(600)]
+    assert min(cancelled["poll"], cancelled["commit"]) > 0, cancelled
+    until(lambda: undone(ground.bootstrap, group) == 0)

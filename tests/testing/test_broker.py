@@ -236,6 +236,23 @@ def test_a_group_is_shown_as_a_client_would_see_it() -> None:
         assert broker.group("g").state == "Empty"
 
 
+def test_a_share_group_is_shown_with_its_members() -> None:
+    """It raised a `TypeError`: a member of a share group is never static."""
+    with (
+        Broker(topics=["orders"]) as broker,
+        monedula.ShareConsumer(
+            {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "client.id": "me"}, ["orders"]
+        ) as consumer,
+    ):
+        while not (consumer.health()["group"] or {}).get("assigned"):
+            consumer.poll(timeout=0.1)
+        group = broker.group("g")
+        (member,) = group.members
+        assert (group.type, group.state) == ("share", "Stable")
+        assert (member.client_id, member.instance_id) == ("me", None)
+        assert (member.assignment, member.subscribed) == ({"orders": [0]}, ("orders",))
+
+
 def test_the_log_goes_to_logging_with_requests_at_debug(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="monedula.broker"), Broker(topics=["orders"]) as broker:
         read(broker, "orders")

@@ -38,8 +38,8 @@ class Member:
         client_host: the address from which it joined.
         assignment: the assigned partitions, by topic; `None` if the broker cannot decode the assignment.
         target_assignment: the target assignment, by topic (KIP-848).
-        member_epoch: the member epoch (KIP-848), otherwise `None`.
-        subscribed: the topics to which it subscribes (KIP-848).
+        member_epoch: the member epoch (KIP-848, KIP-932), otherwise `None`.
+        subscribed: the topics to which it subscribes (KIP-848, KIP-932).
         subscribed_regex: the pattern to which it subscribes (KIP-848).
     """
 
@@ -198,10 +198,15 @@ def group_of(group: Mapping[str, Any]) -> Group:
     return _made(
         Group,
         group,
-        members=tuple(_made(Member, each, subscribed=tuple(each.get("subscribed", ()))) for each in group["members"]),
+        members=tuple(map(_member_of, group["members"])),
         offsets={(topic, int(index)): found["offset"] for topic, known in topics for index, found in known.items()},
         protocol=group.get("protocol") or group.get("assignor") or "",
     )
+
+
+def _member_of(member: Mapping[str, Any]) -> Member:
+    subscribed = tuple(member.get("subscribed", ()))
+    return _made(Member, {"instance_id": None, **member}, subscribed=subscribed)  # none is static in a share group
 
 
 def connection_of(connection: Mapping[str, Any]) -> Connection:

@@ -1,12 +1,13 @@
 """`stage`: the cluster of a scenario, by `--on`; `group_on`: a group there, whose history is kept if a test fails.
 
 By default everything runs on the embedded broker under the classic protocol, what is marked `also_on_kafka` on a real
-three-node Kafka as well, and on both under the consumer protocol (KIP-848).
+three-node Kafka as well, and on both under the consumer protocol (KIP-848). Share groups (KIP-932) have tests of their
+own, which are `only("share")`.
 """
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.conftest import give_up, skip_loudly
 from tests.groups.behaviour.group import Group
 from tests.groups.behaviour.network import EdgeUnavailable
 from tests.groups.behaviour.scene import Scene
+from tests.groups.behaviour.share_group import ShareGroup
 from tests.groups.behaviour.stage import EmbeddedStage, KafkaStage, Stage
 from tests.groups.behaviour.writer import Writer
 from tests.kafka import KafkaUnavailable
@@ -54,10 +56,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     # On Kafka first all of one protocol, then all of the other: not a test twice on what the first run left.
     protocols = chosen("--protocol", ("classic", "consumer"))
+    asked = metafunc.config.getoption("--protocol")
     if only is not None:
-        protocols = [
-            name for name in (only.args[0],) if metafunc.config.getoption("--protocol") in (None, "both", name)
-        ]
+        protocols = [only.args[0]] if asked in (None, "both", only.args[0]) else []
+    elif asked == "share":
+        protocols = []  # no member owns a partition there
     kinds = chosen("--on", ("embedded", "kafka"))
     values = [kind if protocol == "classic" else f"{kind}/{protocol}" for kind in kinds for protocol in protocols]
     # Each broker and each protocol once in `make test`; the other pairs of them in `make test-all`.
@@ -122,12 +125,12 @@ def group_on(stage: Stage, protocol: str, unique: Unique, tmp_path: Path) -> Ite
         def make(*topics: str, session_seconds: float | None = None, **options: Any) -> Group:
             session = session_seconds or stage.long_session
             options.setdefault("protocol", protocol)
-            group = Group(
+            group = (ShareGroup if options["protocol"] == "share" else Group)(
                 stage.bootstrap, unique("group"), list(topics), session_seconds=session, directory=tmp_path, **options
             )
             if group.protocol != "classic":
                 # Under KIP-848, session timeout and heartbeat interval are settings of the group on the brokers.
-                stage.set_group(group.group, session, group.heartbeat_seconds)
+                stage.set_group(group.group, group.protocol, session, group.heartbeat_seconds)
             return stack.enter_context(group)
 
         yield make
@@ -142,6 +145,7 @@ class SceneFactory(Protocol):
         partitions: int = 6,
         records_per_second: float = 300.0,
         session_seconds: float | None = None,
+        prefixes: Sequence[str] = ("",),
         **options: Any,
     ) -> Scene:
         """Make one; returns when the members share the partitions, and records flow in each.
@@ -151,6 +155,7 @@ class SceneFactory(Protocol):
             partitions: of the topic.
             records_per_second: written in all.
             session_seconds: the stage's long one by default.
+            prefixes: what values begin with, in turn.
             options: of `Group`.
         """
 
@@ -165,11 +170,12 @@ def scene(stage: Stage, group_on: GroupFactory, unique: Unique) -> Iterator[Scen
             partitions: int = 6,
             records_per_second: float = 300.0,
             session_seconds: float | None = None,
+            prefixes: Sequence[str] = ("",),
             **options: Any,
         ) -> Scene:
             topic = unique("topic")
             stage.create_topic(topic, partitions)
-            writer = stack.enter_context(Writer(stage.bootstrap, topic, partitions, records_per_second))
+            writer = stack.enter_context(Writer(stage.bootstrap, topic, partitions, records_per_second, prefixes))
             group = group_on(topic, session_seconds=session_seconds, **options)
             made = Scene(stage, group, topic, partitions, writer)
             if names:

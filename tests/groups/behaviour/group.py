@@ -94,6 +94,7 @@ class Member:
 
     def kill(self) -> None:
         """SIGKILL."""
+        self.note("dying")
         os.kill(self.driver.pid, signal.SIGKILL)
         self.driver.wait_ended()
         self.note("killed")
@@ -137,7 +138,9 @@ class Member:
                     self._batches[event["n"]] = event["parts"]
                 case "finished":
                     for topic, partition, _, last, _, _ in self._batches.pop(event["n"]):
-                        self._finished[topic, partition] = last + 1
+                        # What was released comes again after later records.
+                        at = (topic, partition)
+                        self._finished[at] = max(self._finished.get(at, 0), last + 1)
 
 
 class Group:
@@ -174,9 +177,11 @@ class Group:
         self._directory = directory
         heartbeat_ms = min(round(session_seconds * 1000 / 10), HEARTBEAT_MS_MAX)
         self.heartbeat_seconds = heartbeat_ms / 1000
-        membership = {"heartbeat.interval.ms": heartbeat_ms} if protocol == "classic" else {"group.protocol": protocol}
+        membership: dict[str, Any] = {}  # a share group's is its own
+        if protocol != "share":
+            how = {"heartbeat.interval.ms": heartbeat_ms} if protocol == "classic" else {"group.protocol": protocol}
+            membership = {"session.timeout.ms": round(session_seconds * 1000), **how}
         timing = {
-            "session.timeout.ms": round(session_seconds * 1000),
             **membership,
             "reconnect.backoff.max.ms": 500,
             "retry.backoff.max.ms": 500,
@@ -240,7 +245,7 @@ class Group:
             once = set(owners) == wanted and all(len(names) == 1 for names in owners.values())
             return once and (not evenly or max(sizes) - min(sizes) <= 1)
 
-        self._eventually(f"{len(self.alive)} members to share {len(wanted)} partitions", shared)
+        self.eventually(f"{len(self.alive)} members to share {len(wanted)} partitions", shared)
 
     def wait_taken_over(self, member: Member, partitions: int) -> None:
         """Wait until the others own everything, whatever this one believes."""
@@ -250,7 +255,7 @@ class Group:
             owned = [partition for other in others for partition in other.owned]
             return len(owned) == len(set(owned)) and set(owned) == self._all(partitions)
 
-        self._eventually(f"the others to own what {member.name} had", taken)
+        self.eventually(f"the others to own what {member.name} had", taken)
 
     def wait_finished(self, ends: dict[TopicPartition, int]) -> None:
         """Wait until every record below these offsets is finished, and commits are answered."""
@@ -260,7 +265,7 @@ class Group:
             reached = self.reached()
             return all(reached.get(partition, 0) >= end for partition, end in ends.items())
 
-        self._eventually("all records to be finished", finished)
+        self.eventually("all records to be finished", finished)
 
     def reached(self) -> dict[TopicPartition, int]:
         """The offset after the last that anyone finished, by partition."""
@@ -282,12 +287,16 @@ class Group:
             AssertionError: the checker found a violation; the message says where the history is.
         """
         history = self.history()
-        verdict = Checker(truth, self.session_seconds, **options).check(history)
+        verdict = self.judge(truth, history, **options)
         if verdict.findings:
             path = self._directory / f"{self.group}.jsonl"
             save(history, path)
             raise AssertionError(f"{in_words(verdict.findings)}\nthe history is {path}")
         return verdict
+
+    def judge(self, truth: Truth, history: list[Event], **options: bool) -> Verdict:
+        """Have a history of it judged."""
+        return Checker(truth, self.session_seconds, **options).check(history)
 
     def _all(self, partitions: int) -> set[TopicPartition]:
         return {(topic, partition) for topic in self.topics for partition in range(partitions)}
@@ -297,7 +306,8 @@ class Group:
             ended = None if member.is_leaving else member.driver.poll()
             assert ended is None, f"{member.name} ended with {ended}\n{member.driver.log_tail()}"
 
-    def _eventually(self, what: str, condition: Callable[[], bool]) -> None:
+    def eventually(self, what: str, condition: Callable[[], bool]) -> None:
+        """Wait until a condition holds; the error says how the members are."""
         try:
             eventually(what, condition, WAIT_SECONDS)
         except AssertionError as error:

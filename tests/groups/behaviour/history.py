@@ -6,6 +6,8 @@ An event is what a member printed, or what a test noted of it: `t` (CLOCK_MONOTO
 |---|---|---|
 | `assigned`, `revoked`, `lost` | `partitions` | as the callbacks got them; `revoked` when its callback ends |
 | `batch` | `n`, `parts`: [topic, partition, first, last, count, crc] | as soon as it was handed out |
+| | `rows`: [topic, partition, offset, deliveries, decision, crc], `deadline` | as well, in a share group |
+| `acknowledged` | `n`, `outcomes`: [topic, partition, outcome], `reason` | share group: `done`, `failed`, `unknown` |
 | `held` | `n` | the batch is kept until `release` |
 | `finished` | `n` | the batch was worked on |
 | `commit`, `committed`, `commit_failed` | `c`, `offsets`: [topic, partition, offset] | asked for, done, refused |
@@ -13,7 +15,8 @@ An event is what a member printed, or what a test noted of it: `t` (CLOCK_MONOTO
 | `retried` | `api`, `reason` | a request that is made again |
 | `error` | `error`, `message` | raised to the user |
 | `closing`, `closed` | | in order |
-| `killed`, `stopped`, `continued`, `cut`, `healed` | | by the test: SIGKILL, SIGSTOP, SIGCONT, the network |
+| `dying`, `killed`, `stopped`, `continued`, `cut`, `healed` | | by the test: SIGKILL, SIGSTOP, SIGCONT, the network |
+| `disturbed`, `quiet` | | by the test, of share groups: from when and until when brokers fail |
 """
 
 import json

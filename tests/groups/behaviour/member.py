@@ -43,7 +43,7 @@ class Options:
     bootstrap: str
     group: str
     topics: list[str]
-    client: Literal["monedula", "confluent"] = "monedula"
+    client: Literal["monedula", "confluent", "share"] = "monedula"
     settings: dict[str, Any] = field(default_factory=dict)
     commit: Literal["batch", "async", "auto", "none"] = "batch"
     max_rows: int = 100_000
@@ -133,11 +133,13 @@ class Member(ABC):
         """How it is."""
         return {}
 
-    def work(self, batch: Any, parts: list[list[Any]], values: Iterable[tuple[int, bytes]], at: int) -> None:
+    def work(
+        self, batch: Any, parts: list[list[Any]], values: Iterable[tuple[int, bytes]], at: int, **facts: object
+    ) -> None:
         """Log a batch, work on it, commit it."""
         self._batches += 1
         number = self._batches
-        self.log.event("batch", at, n=number, parts=parts)
+        self.log.event("batch", at, n=number, parts=parts, **facts)
         if self._sink is not None:
             self._sink.write(values)
         if self.options.pipelined:
@@ -400,6 +402,84 @@ class Confluent(Member):
         self.log.event(event, partitions=sorted([each.topic, each.partition] for each in partitions))
 
 
+class Sharing(Member):
+    """monedula's consumer of share groups. A record's value says what becomes of it, as for `Share.java`."""
+
+    def open(self) -> None:
+        import monedula
+        from monedula import events
+
+        self.error_type = monedula.KafkaError
+        self._decisions: dict[str, list[int]] = {}
+
+        def on_event(event: Any) -> None:
+            if isinstance(event, events.Joined):
+                self.log.event("generation", generation=event.generation)
+
+        names = {"bootstrap.servers": self.options.bootstrap, "group.id": self.options.group}
+        self.consumer = monedula.ShareConsumer(
+            {**names, **self.options.settings},
+            self.options.topics,
+            columns=["topic", "partition", "offset", "value", "deliveryCount"],
+            on_event=on_event,
+        )
+
+    def read(self) -> None:
+        for batch in self.consumer.batches(max_rows=self.options.max_rows):
+            at = time.monotonic_ns()
+            parts, values = _parts(batch)
+            rows, self._decisions = [], {}
+            for number, record in enumerate(batch.records()):
+                value, deliveries = record.value or b"", record.delivery_count or 0
+                decision = _decision(value, deliveries)
+                self._decisions.setdefault(decision, []).append(number)
+                rows.append([record.topic, record.partition, record.offset, deliveries, decision, crc([value])])
+            self.work(batch, parts, values, at, rows=rows, deadline=int((batch.deadline or 0.0) * 1e9))
+            if self.is_closing.is_set():
+                return
+
+    def commit(self, batch: Any, offsets: list[list[Any]]) -> None:
+        import monedula
+
+        partitions = [(topic, partition) for topic, partition, _ in offsets]
+        outcomes = dict.fromkeys(partitions, "done")
+        for decision, rows in self._decisions.items():
+            getattr(self.consumer, decision)(batch, rows)
+        try:
+            self.consumer.commit(batch)
+        except monedula.errors.AcknowledgeError as error:
+            for at, result in error.results.items():
+                # Without offsets, what was taken only in part is not known.
+                is_known = not result.failed or (not result.rows and result.code != "UNKNOWN")
+                outcomes[at] = ("failed" if result.failed else "done") if is_known else "unknown"
+            reason = str(error)[:300]
+        except monedula.KafkaError as error:
+            outcomes, reason = dict.fromkeys(partitions, "unknown"), str(error)[:300]
+        else:
+            reason = ""
+        told = [[*at, outcome] for at, outcome in outcomes.items()]
+        self.log.event("acknowledged", n=self._batches, outcomes=told, reason=reason)
+
+    def close(self) -> None:
+        try:
+            self.consumer.close(timeout=CLOSE_SECONDS)
+        except self.error_type as error:
+            self.log.event("error", error=type(error).__name__, message=f"close: {error}"[:500])
+
+    def wake(self) -> None:
+        self.consumer.wakeup()
+
+    def command_status(self) -> dict[str, Any]:
+        health: dict[str, Any] = json.loads(json.dumps(self.consumer.health(), default=str))
+        return {"metrics": self.consumer.metrics(), "health": health}
+
+
+def _decision(value: bytes, deliveries: int) -> str:
+    if value.startswith(b"reject"):
+        return "reject"
+    return "release" if value.startswith(b"release") and deliveries == 1 else "accept"
+
+
 class Sink:
     """Writes records on, each into the partition that it came from."""
 
@@ -444,7 +524,7 @@ def _part(topic: str, partition: int, records: list[tuple[int, bytes]]) -> list[
     return [topic, partition, records[0][0], records[-1][0], len(records), checked]
 
 
-KINDS: dict[str, type[Member]] = {"monedula": Ours, "confluent": Confluent}
+KINDS: dict[str, type[Member]] = {"monedula": Ours, "confluent": Confluent, "share": Sharing}
 
 
 def main() -> None:

@@ -28,6 +28,10 @@ SETTINGS: dict[str, object] = {
     "group.consumer.min.session.timeout.ms": 500,
     "group.consumer.max.session.timeout.ms": 600_000,
     "group.consumer.min.heartbeat.interval.ms": 50,
+    "group.share.min.session.timeout.ms": 500,
+    "group.share.min.heartbeat.interval.ms": 50,
+    "group.share.min.record.lock.duration.ms": 1000,
+    "share.coordinator.state.topic.num.partitions": 4,
 }
 CONFIG = {"min.insync.replicas": 2}
 """Of every topic, with three replicas."""
@@ -59,12 +63,18 @@ class Stage(ABC):
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Have it as many."""
 
-    def set_group(self, group: str, session_seconds: float, heartbeat_seconds: float) -> None:
-        """Set the session timeout and heartbeat interval of members under KIP-848."""
-        settings = {
-            "consumer.session.timeout.ms": round(session_seconds * 1000),
-            "consumer.heartbeat.interval.ms": round(heartbeat_seconds * 1000),
+    def set_group(self, group: str, protocol: str, session_seconds: float, heartbeat_seconds: float) -> None:
+        """Set the session timeout and heartbeat interval of members under KIP-848, and of a share group.
+
+        Records of a share group are locked for as long, and read from the start.
+        """
+        settings: dict[str, str | int] = {
+            f"{protocol}.session.timeout.ms": round(session_seconds * 1000),
+            f"{protocol}.heartbeat.interval.ms": round(heartbeat_seconds * 1000),
         }
+        if protocol == "share":
+            settings["share.record.lock.duration.ms"] = settings["share.session.timeout.ms"]
+            settings |= {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": 10}
         with monedula.Admin({"bootstrap.servers": self.bootstrap}) as admin:
             admin.alter_configs({("group", group): settings})
 
@@ -109,6 +119,11 @@ class Stage(ABC):
     @abstractmethod
     def start(self, node: int) -> None:
         """Start an ended node again; returns when its replicas are in sync."""
+
+    def restart(self, node: int) -> None:
+        """Stop a node in order and start it again, as an upgrade does; returns when its replicas are in sync."""
+        self.kill(node)
+        self.start(node)
 
     @abstractmethod
     def prefix(self) -> list[str]:
@@ -246,6 +261,10 @@ class KafkaStage(Stage):
 
     def start(self, node: int) -> None:
         self.cluster.start(node, timeout_seconds=90.0)
+        self.cluster.wait_in_sync(timeout_seconds=90.0)
+
+    def restart(self, node: int) -> None:
+        self.cluster.restart(node, timeout_seconds=90.0)
         self.cluster.wait_in_sync(timeout_seconds=90.0)
 
     def prefix(self) -> list[str]:

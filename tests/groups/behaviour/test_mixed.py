@@ -79,7 +79,7 @@ def test_one_group_of_three_clients_under_the_consumer_protocol(
 def test_a_group_goes_over_to_the_consumer_protocol_and_back(scene: SceneFactory, tmp_path: Path, peer: str) -> None:
     """Member by member, under load: no record is lost or repeated."""
     play = scene(partitions=9)
-    play.stage.set_group(play.group.group, play.group.session_seconds, play.group.heartbeat_seconds)
+    play.stage.set_group(play.group.group, "consumer", play.group.session_seconds, play.group.heartbeat_seconds)
     mixed = Mixed(play, "cooperative-sticky", tmp_path)
     clients = {"a": "ours", "b": peer, "c": "ours"}
     for name, client in clients.items():

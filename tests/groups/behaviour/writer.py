@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from itertools import count
 from types import TracebackType
 from typing import Any, Self
@@ -21,11 +22,20 @@ class Writer:
         topic: the topic.
         partitions: how many of its partitions.
         records_per_second: in all.
+        prefixes: what values begin with, in turn.
     """
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, records_per_second: float = 300.0) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        records_per_second: float = 300.0,
+        prefixes: Sequence[str] = ("",),
+    ) -> None:
         self._topic = topic
         self._partitions = partitions
+        self._prefixes = prefixes
         self._interval = 1 / records_per_second
         self._bootstrap = bootstrap
         self._producer = Producer(
@@ -95,7 +105,7 @@ class Writer:
                     self._stands.set()
                     self._goes_on.wait()
                     at = time.monotonic()
-                value = f"{self._topic}:{partition}:{number}"
+                value = f"{self._prefixes[number % len(self._prefixes)]}{self._topic}:{partition}:{number}"
                 self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
                 self._producer.poll(0)
                 # A clock, not a condition: this is the load, and nothing is concluded from it.
