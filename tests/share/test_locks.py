@@ -4,10 +4,11 @@ import time
 
 import monedula
 import pytest
+from monedula.testing import Broker
 
 from tests.groups.ground import Ground
-from tests.share.conftest import LOCK_SECONDS, Member
-from tests.share.reading import PATIENCE_SECONDS, one, values
+from tests.share.conftest import LOCK_SECONDS, SETTINGS, Member
+from tests.share.reading import PATIENCE_SECONDS, one, take, values
 
 
 def test_a_batch_says_when_its_locks_end(ground: Ground, member: Member) -> None:
@@ -116,3 +117,24 @@ def test_rows_that_nobody_asks_for_are_given_back(ground: Ground, member: Member
     while len(seen) < 9:
         seen += values(one(other))
     assert sorted(seen) == list(range(1, 10))
+
+
+def test_what_waits_is_not_handed_out_once_its_connection_ended() -> None:
+    settings = {"share.auto.offset.reset": "earliest"}
+    with Broker(settings=SETTINGS, topics=["jobs"]) as broker:
+        with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.alter_configs({("group", "workers"): settings})
+        broker.append("jobs", [str(number) for number in range(10)])
+        common = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "workers", "fetch.max.wait.ms": 100}
+        with (
+            monedula.ShareConsumer(common, ["jobs"], acknowledge="explicit") as consumer,
+            monedula.ShareConsumer(common, ["jobs"]) as other,
+        ):
+            first = one(consumer, max_rows=1)
+            broker.stop_node(1)
+            broker.start_node(1)
+            assert take(other, 10) == list(range(10))
+            assert not consumer.poll(timeout=0.0)
+            consumer.accept(first)
+            with pytest.raises(monedula.errors.AcknowledgeError):
+                consumer.commit()

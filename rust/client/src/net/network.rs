@@ -209,6 +209,15 @@ impl Network {
         })
     }
 
+    /// True if there was a connection to this node for this purpose, and it has ended.
+    pub(crate) fn has_ended(&self, node: NodeId, purpose: Purpose) -> bool {
+        let slot = lock(&self.slots).get(&(node, purpose)).cloned();
+        // Whoever has it locked looks at the same, and brings the error.
+        slot.is_some_and(|slot| {
+            slot.try_lock().is_ok_and(|slot| slot.link.as_ref().is_some_and(|link| link.connection.is_closed()))
+        })
+    }
+
     /// True if a broker asks for a pause at present (KIP-219).
     pub(crate) fn is_throttled(&self) -> bool {
         let is_throttled = |slot: &SharedConnectionSlot| {

@@ -36,6 +36,8 @@ pub(super) struct ShareBuffer {
     wanted: Notify,
     commands: Mutex<Option<mpsc::UnboundedSender<ShareCommand>>>,
     metrics: Metrics,
+    /// Whether the connection of the session with this node has ended, and its locks with it.
+    has_ended: Box<dyn Fn(i32) -> bool + Send + Sync>,
 }
 
 /// What the user's calls want of brokers.
@@ -128,6 +130,7 @@ impl ShareBuffer {
         pool: BufferPool,
         metrics: Metrics,
         commands: mpsc::UnboundedSender<ShareCommand>,
+        has_ended: impl Fn(i32) -> bool + Send + Sync + 'static,
     ) -> Self {
         let state = ShareBufferState {
             queue: VecDeque::new(),
@@ -155,7 +158,16 @@ impl ShareBuffer {
             wanted: Notify::new(),
             commands: Mutex::new(Some(commands)),
             metrics,
+            has_ended: Box::new(has_ended),
         }
+    }
+
+    /// The next records to decode. Those of a connection that ended are with other members by now; the driver hears of it
+    /// by its next request only.
+    pub(super) fn take(&self, now: Now) -> Option<FetchedRows> {
+        let mut state = self.state();
+        state.queue.retain(|rows| !(self.has_ended)(rows.part.session.node));
+        state.take(now)
     }
 
     pub(super) fn now(&self) -> Now {

@@ -64,7 +64,8 @@ impl World {
         let config = ClientConfig::parse_share(given.into_iter().chain(settings.iter().copied())).expect("settings");
         let (sender, commands) = mpsc::unbounded_channel();
         let (columns, pool) = (BatchColumns::from(columns), BufferPool::new(1 << 20));
-        let buffer = ShareBuffer::new(&config, columns, has_delivery_count, pool, Metrics::default(), sender);
+        let buffer =
+            ShareBuffer::new(&config, columns, has_delivery_count, pool, Metrics::default(), sender, |_| false);
         Self { buffer: Arc::new(buffer), commands }
     }
 
