@@ -244,7 +244,7 @@ def test_a_program_that_keeps_pace_is_given_more_unless_a_limit_is_set(
     topic = ground.topic()
     for first in range(0, 6000, 50):
         ground.append(topic, range(first, first + 50))
-    consumer, rows, seen = member([topic], **settings), [], []
+    consumer, rows, seen = member([topic], **settings), list[int](), list[int]()
     while len(seen) < 6000:
         batch = one(consumer)
         rows.append(batch.num_rows)

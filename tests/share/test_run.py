@@ -403,8 +403,8 @@ def test_a_run_ends_once_nothing_comes_for_so_long(ground: Ground, group: str, m
     [
         ({}, {"dead_letter": "failed"}, "headers=True"),
         ({"headers": True, "value": monedula.Json("a int")}, {"dead_letter": "failed"}, "return 'reject'"),
-        ({"headers": True}, {"dead_letter": "jobs"}, "handled again, without an end"),
-        ({}, {"reply_topic": "jobs"}, "handled again, without an end"),
+        ({"headers": True}, {"dead_letter": "jobs"}, "handled again, for ever"),
+        ({}, {"reply_topic": "jobs"}, "handled again, for ever"),
         ({}, {"concurrency": 0}, "concurrency"),
         ({"topics": None}, {}, "subscribe"),
     ],

@@ -2,7 +2,6 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from monedula.consumer._base import ConsumerBase
 from monedula.consumer._read_until import UntilLoop
@@ -10,17 +9,6 @@ from monedula.errors import ArgumentError
 from monedula.workers.outputs import Outputs, outputs_of
 from monedula.workers.plans import Plan, group_of
 from monedula.workers.runs import Run
-
-if TYPE_CHECKING:
-    from monedula.share._base import ShareConsumerBase
-
-
-def check_outputs(consumer: "ConsumerBase | ShareConsumerBase", plan: Plan) -> None:
-    """Refuse replies and dead letters to a topic that the consumer reads."""
-    for name, topic in ("reply_topic", plan.reply_topic), ("dead_letter", plan.dead_letter):
-        if topic is not None and consumer._is_subscribed_to(topic):
-            reason = "the consumer reads this topic, so what is written there would be handled again, without an end"
-            raise ArgumentError.of(name, topic, reason, hint="name another topic, or exclude= it from the pattern")
 
 
 @contextmanager
@@ -35,7 +23,7 @@ def under_way(consumer: ConsumerBase, plan: Plan) -> Generator[tuple[Run, Output
         raise ArgumentError(f"{message} for records that cannot be decoded, and on_error= for those that are handled")
     named = consumer._named
     group = group_of(consumer._settings, is_subscribed=named is None or bool(named), commits=plan.transaction is None)
-    check_outputs(consumer, plan)
+    plan.check_outputs(consumer._is_subscribed_to)
     bound = None if plan.until is None else UntilLoop(consumer._core, consumer._refused, plan.until)
     transacts = None if plan.transaction is None else consumer
     run = Run(consumer._member, plan, bound, None if last is None else last.all_figures(), transacts)

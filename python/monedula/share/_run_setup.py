@@ -3,7 +3,6 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from monedula.consumer._run_setup import check_outputs
 from monedula.errors import ArgumentError
 from monedula.share._base import ShareConsumerBase
 from monedula.workers.outputs import Outputs, outputs_of
@@ -25,7 +24,7 @@ def under_way(
         raise ArgumentError(f"{reason}: have on_error= return 'reject', for the dead letters of the group")
     if not consumer._topics:
         raise ArgumentError("run() is for members of a group: subscribe() to topics first")
-    check_outputs(consumer, plan)
+    plan.check_outputs(consumer._is_subscribed_to)
     run = Run(consumer._core, plan, None, None if last is None else last.all_figures())
     outputs = outputs_of(plan, consumer._settings, consumer._names.group or "", consumer._open_producer)
     consumer._last_run = run

@@ -38,6 +38,13 @@ class Plan(NamedTuple):
     timeout: float | None
     until: Until | None
 
+    def check_outputs(self, reads: Callable[[str], bool]) -> None:
+        """Refuse replies and dead letters to a topic that the consumer reads."""
+        for name, topic in ("reply_topic", self.reply_topic), ("dead_letter", self.dead_letter):
+            if topic is not None and reads(topic):
+                reason = "the consumer reads this topic, so what is written there would be handled again, for ever"
+                raise ArgumentError.of(name, topic, reason, hint="name another topic, or exclude= it from the pattern")
+
     def check(self, columns: list[str], awaits: bool) -> "Plan":
         """Check this plan for a consumer with these columns; `awaits` if it awaits coroutine functions.
 

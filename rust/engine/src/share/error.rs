@@ -17,7 +17,7 @@ pub enum AcknowledgeError {
     )]
     NotRenewed,
     /// The partition has another leader, which knows nothing of the locks.
-    #[error("the partition has another leader, and the records are available again")]
+    #[error("the partition has another leader: the records may be delivered again")]
     LeaderMoved,
     /// The session in which the records were acquired ended: the broker releases them, at the latest when their locks are
     /// over.
