@@ -112,6 +112,14 @@ def of_users(script: Script) -> None:
 
         member.call("DescribeUserScramCredentials", 0, asked, label=label, keep=known)
 
+    # Kafka's brokers learn of a change a moment after it.
+    def wait_known(iterations: list[int]) -> None:
+        def known() -> bool | None:
+            (told,) = member.ask("DescribeUserScramCredentials", 0, {"users": [{"name": name}]})["results"]
+            return sorted(one["iterations"] for one in told["credentialInfos"]) == iterations or None
+
+        script.until(known, f"credentials with iterations of {iterations}")
+
     described("unknown", name)
     for label, body in (
         ("created", upsert(name)),
@@ -129,12 +137,15 @@ def of_users(script: Script) -> None:
         ("nothing", {"deletions": [], "upsertions": []}),
     ):
         member.call("AlterUserScramCredentials", 0, body, label=label)
+    wait_known([8192, 16384])
     described("two", name)
     described("all")
     described("twice", name, name)
     member.call("AlterUserScramCredentials", 0, delete(name), label="deleted")
+    wait_known([8192])
     described("one", name)
     member.call("AlterUserScramCredentials", 0, delete(name, 2), label="deleted")
+    wait_known([])
     described("none", name)
 
 
