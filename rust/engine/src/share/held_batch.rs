@@ -84,8 +84,8 @@ const SENT: u8 = UNDECIDED - 1;
 #[derive(Debug)]
 pub(super) struct HeldBatch {
     pub(super) holder: u64,
-    /// The rows before this one were received by the user; the others wait for a loop over records, or for handlers.
-    unread: usize,
+    /// The rows before this one were received by the user; it and the others wait for a loop over records, or for handlers.
+    first_unread: usize,
     /// When the rows were received, or the last handler of one began.
     since: Now,
     pub(super) parts: Vec<PartState>,
@@ -101,7 +101,7 @@ impl HeldBatch {
         let rows = parts.last().map_or(0, |part| part.rows().end);
         let parts = parts.into_iter().map(|part| PartState { part, renewal: None, is_final: false }).collect();
         let decisions = vec![UNDECIDED; rows];
-        Self { holder, unread: rows, since: now, parts, decisions, undecided: rows, unsent: 0 }
+        Self { holder, first_unread: rows, since: now, parts, decisions, undecided: rows, unsent: 0 }
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -109,7 +109,7 @@ impl HeldBatch {
     }
 
     pub(super) fn hand_over(&mut self) -> Vec<(TopicPartition, Range<usize>)> {
-        self.unread = 0;
+        self.first_unread = 0;
         self.parts.iter().map(|state| (state.part.partition.clone(), state.part.rows())).collect()
     }
 
@@ -130,10 +130,10 @@ impl HeldBatch {
             self.decide(std::slice::from_ref(&(before..row)), AcknowledgeType::Accept);
         }
         let rows = self.rows();
-        self.unread = (row + 1).min(rows);
+        self.first_unread = (row + 1).min(rows);
         let begins = self.begin(row, now);
         if !begins {
-            self.decide(std::slice::from_ref(&(row.min(rows)..self.unread)), AcknowledgeType::Release);
+            self.decide(std::slice::from_ref(&(row.min(rows)..self.first_unread)), AcknowledgeType::Release);
         }
         begins
     }
@@ -143,7 +143,7 @@ impl HeldBatch {
     }
 
     pub(super) fn received_undecided(&self) -> usize {
-        self.decisions[..self.unread].iter().filter(|&&decision| decision == UNDECIDED).count()
+        self.decisions[..self.first_unread].iter().filter(|&&decision| decision == UNDECIDED).count()
     }
 
     pub(super) fn is_sent(&self) -> bool {
@@ -174,7 +174,7 @@ impl HeldBatch {
 
     /// Accepts what the user has received and not decided. What was read ahead would be lost if the program ended.
     pub(super) fn accept_received(&mut self) {
-        let received = 0..self.unread;
+        let received = 0..self.first_unread;
         self.decide(std::slice::from_ref(&received), AcknowledgeType::Accept);
     }
 

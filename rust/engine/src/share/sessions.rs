@@ -145,8 +145,8 @@ impl ShareSessions {
             // It only forgets partitions, or is ahead.
             (true, _) => Duration::ZERO,
             (false, true) => self.settings.max_wait,
-            // Kafka 4.4 does not always wake a fetch by what its own acknowledgements unlock: with locks at their limit in
-            // each partition that has records it waited to the end.
+            // The outcome comes with the answer, and where answers are full there is something to take without a wait. If all
+            // that is left was locked by what this one acknowledges, the next fetch gets it.
             (false, false) if session.has_more => Duration::ZERO,
             (false, false) => self.settings.max_wait.min(ACKNOWLEDGING_WAIT),
         };

@@ -70,7 +70,7 @@ fn a_fetch_with_acknowledgements_waits_half_a_second_at_most() {
     assert_eq!(world.fetch(1).max_wait, ms(500));
 }
 
-// Kafka 4.4 leaves a fetch waiting whose own acknowledgements unlock what it could have.
+// The outcome comes with the answer.
 #[test]
 fn a_fetch_with_acknowledgements_waits_not_at_all_while_answers_are_full() {
     let (mut world, session) = World::with_records();
