@@ -257,6 +257,25 @@ def test_a_program_that_keeps_pace_is_given_more_unless_a_limit_is_set(
         assert max(rows) > 500
 
 
+def test_what_a_call_accepts_goes_with_the_fetch_that_its_wait_needs(
+    ground: Ground, group: str, member: Member
+) -> None:
+    topic, batches = ground.topic(), 40
+    locks = {"share.partition.max.record.locks": "100", "share.record.lock.duration.ms": "60000"}
+    with monedula.Admin(bootstrap_servers=ground.bootstrap) as admin:
+        admin.alter_configs({("group", group): locks})
+    for first in range(0, batches * 100, 100):
+        ground.append(topic, range(first, first + 100))
+    # A fetch without them gives nothing, for all locks are in hand, and waits for 18 s.
+    consumer = member([topic], fetch_max_wait_ms=18_000)
+    seen = values(one(consumer))
+    while len(seen) < batches * 100:
+        batch = consumer.poll(timeout=15.0)
+        assert batch, f"no records after {len(seen)}"
+        seen += values(batch)
+    assert seen == list(range(batches * 100))
+
+
 def test_events_and_callbacks_of_commits_come_inside_of_calls_that_wait(ground: Ground, member: Member) -> None:
     topic = ground.topic()
     ground.append(topic, range(3))

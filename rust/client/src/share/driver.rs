@@ -115,6 +115,14 @@ impl Driver {
         let (buffer, budget) = (self.buffer.clone(), self.budget.clone());
         let mut running = Running::new(self, events);
         while !running.is_done {
+            while let Ok(event) = inbox.try_recv() {
+                running.event(event);
+            }
+            running.look_at_demand();
+            // A call gives what it acknowledges before it waits: taken after that wait was seen, its fetch has them along.
+            while let Ok(command) = commands.try_recv() {
+                running.command(command);
+            }
             running.work();
             if running.is_done {
                 break;
@@ -124,16 +132,8 @@ impl Driver {
                 command = commands.recv() => {
                     let Some(command) = command else { break };
                     running.command(command);
-                    while let Ok(command) = commands.try_recv() {
-                        running.command(command);
-                    }
                 }
-                Some(event) = inbox.recv() => {
-                    running.event(event);
-                    while let Ok(event) = inbox.try_recv() {
-                        running.event(event);
-                    }
-                }
+                Some(event) = inbox.recv() => running.event(event),
                 Ok(()) = view.changed() => {
                     let view = view.borrow_and_update().clone();
                     running.view(&view);
@@ -184,14 +184,17 @@ impl Running {
         }
     }
 
-    /// Does everything that is due.
-    fn work(&mut self) {
-        let now = self.driver.buffer.now();
+    fn look_at_demand(&mut self) {
         self.demand = match self.driver.buffer.demand() {
             // An answer without records would keep the next request, and what it acknowledges, waiting.
             Demand::Ahead if !self.sessions.has_more() => Demand::Nothing,
             demand => demand,
         };
+    }
+
+    /// Does everything that is due.
+    fn work(&mut self) {
+        let now = self.driver.buffer.now();
         self.sessions.set_wanted(self.demand != Demand::Nothing);
         self.sessions.set_max_records(self.driver.buffer.max_records());
         let (acknowledgements, renewals) = self.driver.buffer.due(now);

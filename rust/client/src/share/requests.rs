@@ -37,7 +37,7 @@ impl Running {
         let ceiling = self.driver.budget.limit() / 8 * 5;
         let most = (ceiling / ready.len().max(1)).clamp(LEAST_BYTES, self.driver.base.config.fetch_max_bytes);
         self.is_starved = false;
-        if self.demand == Demand::Ahead && !ready.is_empty() {
+        if !ready.is_empty() {
             self.driver.buffer.fetched_ahead();
         }
         for node in ready {
