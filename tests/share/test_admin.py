@@ -7,7 +7,7 @@ import pytest
 from monedula import Admin, ArgumentError, OffsetAndMetadata, TopicPartition
 from monedula.errors import GroupInUseError, GroupNotFoundError, OffsetOutOfRangeError
 
-from tests.cli.processes import output, problem
+from tests.cli.processes import output, problem, run
 from tests.groups.ground import Ground
 from tests.share.conftest import Member
 from tests.share.reading import one, take, values
@@ -108,8 +108,9 @@ def test_altered_offsets_count_and_deleted_ones_are_forgotten(
 ) -> None:
     topic = ground.topic(2)
     ground.append(topic, range(4))
+    ground.append(topic, [4], 1)
     consumer = member([topic])
-    assert take(consumer, 4) == list(range(4))
+    assert take(consumer, 5) == list(range(5))
     consumer.close()
     until(lambda: is_empty(admin, group))
     at = TopicPartition(topic, 0)
@@ -130,6 +131,27 @@ def test_altered_offsets_count_and_deleted_ones_are_forgotten(
         admin.describe_groups(group)
     with pytest.raises(GroupNotFoundError):
         admin.group_lag(group)
+
+
+def test_a_partition_of_which_nothing_was_acknowledged_has_no_lag_and_no_offset_to_delete(
+    ground: Ground, admin: Admin, group: str, member: Member
+) -> None:
+    topic = ground.topic(2)
+    ground.append(topic, range(4))
+    consumer = member([topic], share_acknowledgement_mode="explicit")
+    batch = one(consumer)
+    until(lambda: len(admin.group_lag(group, topics=[topic]).unknown) == 2)
+    consumer.accept(batch, [0])
+    consumer.commit()
+    until(lambda: admin.group_lag(group).total == 3)
+    lag = admin.group_lag(group)
+    assert lag.unknown == [TopicPartition(topic, 1)]
+    shown = run("groups", "lag", group, servers=ground.bootstrap).stderr.decode()
+    assert shown.endswith("in 1 partition of 1 group; unknown in 1 partition of which nothing was committed yet\n")
+    consumer.close()
+    until(lambda: is_empty(admin, group))
+    at = TopicPartition(topic, 0)
+    assert list(admin.delete_group_offsets(group, [at])) == [at]
 
 
 def test_a_group_that_is_of_no_kind_is_said_to_be_missing(ground: Ground, admin: Admin) -> None:

@@ -234,7 +234,8 @@ class GroupMethods(AdminBase):
     ) -> Call[GroupLag]:
         """The lag of a group, by partition, with the member that owns the partition; also as a table.
 
-        The lag of a share group is the number of records that are neither accepted nor given up.
+        The lag of a share group is the number of records that are neither accepted nor given up. Until its first
+        acknowledgement of a partition the brokers know none, and the partition is in `unknown`.
 
         Args:
             group: the group id.

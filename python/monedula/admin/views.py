@@ -125,8 +125,13 @@ class GroupLag(TableResults[TopicPartition, types.PartitionLag]):
 
     @property
     def total(self) -> int:
-        """The sum of the lag over all partitions with a committed offset."""
+        """The sum of the lag over all partitions but those in `unknown`."""
         return sum(at.lag or 0 for at in self.values())
+
+    @property
+    def unknown(self) -> list[TopicPartition]:
+        """The partitions whose lag nobody knows: the group has committed no offset, or acknowledged nothing yet."""
+        return [partition for partition, at in self.items() if at.lag is None]
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
         for at in self.values():

@@ -140,7 +140,13 @@ def _show_lag(admin: Admin, groups: Sequence[str], topics: list[str] | None, as_
     if not as_json:
         partitions = sum(1 for each in found for at in each.values() if at.lag)
         total = sum(each.total for each in found)
-        say(f"total: {total} behind, in {counted(partitions, 'partition')} of {counted(len(found), 'group')}")
+        places = f"in {counted(partitions, 'partition')} of {counted(len(found), 'group')}"
+        say(f"total: {total} behind, {places}{_unknown(*found)}")
+
+
+def _unknown(*found: GroupLag) -> str:
+    unknown = sum(len(each.unknown) for each in found)
+    return f"; unknown in {counted(unknown, 'partition')} of which nothing was committed yet" if unknown else ""
 
 
 def _tell_missing(groups: Groups) -> None:
@@ -237,7 +243,7 @@ def _draw_lag(admin: Admin, group: str, topics: list[str] | None, interval: floa
                 for at in sorted(found.values(), key=lambda at: at.partition)
             ]
             before = now, {at.partition: at.committed for at in found.values() if at.committed is not None}
-            title = f"{group}: {found.state}, {found.total} behind, {datetime.now():%H:%M:%S}"
+            title = f"{group}: {found.state}, {found.total} behind{_unknown(found)}, {datetime.now():%H:%M:%S}"
             live.update(drawn(names, rows, title), refresh=True)
             time.sleep(interval)
 

@@ -92,7 +92,11 @@ impl AdminContext {
         timeout: Duration,
     ) -> Result<Items<TopicPartition, ()>, ClientError> {
         let started = Instant::now();
-        for partition in self.share_offsets(&group, timeout).await?.into_keys() {
+        for (partition, offset) in self.share_offsets(&group, timeout).await? {
+            // A partition of which nothing was acknowledged yet has no offset to delete.
+            if offset.is_ok_and(|offset| offset.committed().is_none()) {
+                continue;
+            }
             let is_topic_named = partitions.iter().any(|named| named.topic == partition.topic);
             if is_topic_named && !partitions.contains(&partition) {
                 let reason = format!("{group} is a share group, whose offsets go by topic; name {partition} too");
