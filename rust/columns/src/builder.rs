@@ -93,6 +93,11 @@ impl BatchBuilder {
         self.rows
     }
 
+    /// The offsets of records that cannot be decoded and were dropped since the last batch.
+    pub fn dropped(&self) -> &[i64] {
+        self.typed.as_ref().map_or(&[], |typed| &typed.dropped)
+    }
+
     /// Size of the rows so far in Arrow's layout, in bytes; headers are counted with an upper bound. Refused records
     /// count too.
     pub fn bytes(&self) -> usize {

@@ -35,7 +35,7 @@ impl BatchBuilder {
         let (mut refused, mut dropped, mut with_nulls) = (None, 0, 0);
         if let Some(typed) = &mut self.typed {
             refused = typed.finish_refused();
-            (dropped, with_nulls) = (std::mem::take(&mut typed.dropped), std::mem::take(&mut typed.with_nulls));
+            (dropped, with_nulls) = (typed.dropped.drain(..).len(), std::mem::take(&mut typed.with_nulls));
         }
         ColumnBatch { record_batch, spans, memory_bytes, refused, dropped, with_nulls, filtered }
     }

@@ -15,7 +15,7 @@ pub struct ColumnSet(u8);
 #[non_exhaustive]
 pub enum ColumnSetError {
     /// A name that is not a column's.
-    #[error("unknown column {name:?}; did you mean {nearest:?}? The columns are {}", ColumnSet::NAMES.join(", "))]
+    #[error("unknown column {name:?}; did you mean {nearest:?}? The columns are {}; and deliveryCount, of a share group", ColumnSet::NAMES.join(", "))]
     UnknownColumn {
         /// The name given.
         name: String,
@@ -44,6 +44,8 @@ impl ColumnSet {
     pub const TIMESTAMP_TYPE: Self = Self(1 << 6);
     /// The record's headers.
     pub const HEADERS: Self = Self(1 << 7);
+    /// No column.
+    pub const NONE: Self = Self(0);
     /// Every column.
     pub const ALL: Self = Self(u8::MAX);
 
@@ -60,7 +62,7 @@ impl ColumnSet {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let mut set = Self(0);
+        let mut set = Self::NONE;
         for name in names {
             let name = name.as_ref();
             match Self::NAMES.iter().position(|known| *known == name) {
@@ -71,7 +73,7 @@ impl ColumnSet {
                 }
             }
         }
-        if set.0 == 0 { Err(ColumnSetError::NoColumns) } else { Ok(set) }
+        if set == Self::NONE { Err(ColumnSetError::NoColumns) } else { Ok(set) }
     }
 
     /// Returns true if every column of `other` is in this set.
@@ -83,6 +85,12 @@ impl ColumnSet {
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// This set without the columns of `other`.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     /// The names of the columns in this set, in the schema's order.
@@ -103,7 +111,7 @@ impl ColumnSet {
 
 impl Default for ColumnSet {
     fn default() -> Self {
-        Self(Self::ALL.0 & !Self::HEADERS.0)
+        Self::ALL.without(Self::HEADERS)
     }
 }
 

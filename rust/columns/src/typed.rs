@@ -267,7 +267,8 @@ pub(crate) struct TypedColumns {
     /// Builder of the refused records' batch, made for the first of them.
     pub(crate) refused: Option<Box<BatchBuilder>>,
     pub(crate) causes: Vec<Cause>,
-    pub(crate) dropped: usize,
+    /// Offsets of the records that were dropped.
+    pub(crate) dropped: Vec<i64>,
     pub(crate) with_nulls: usize,
 }
 
@@ -280,7 +281,7 @@ impl TypedColumns {
         };
         let (key, value) = (field(&columns.key, ColumnSet::KEY), field(&columns.value, ColumnSet::VALUE));
         let none = key.is_none() && value.is_none();
-        let typed = Self { key, value, refused: None, causes: Vec::new(), dropped: 0, with_nulls: 0 };
+        let typed = Self { key, value, refused: None, causes: Vec::new(), dropped: Vec::new(), with_nulls: 0 };
         if none { None } else { Some(typed) }
     }
 

@@ -145,7 +145,7 @@ impl<'b> TypedRows<'b> {
                 WalkStop::BadValue(Box::new(BadRecord { offset: offset_of(header, record), column, bad }))
             }
             OnBadValue::Drop => {
-                self.typed.dropped += 1;
+                self.typed.dropped.push(offset_of(header, record));
                 WalkStop::Passed
             }
             // Records beyond the limit go into the next batch, as rows do.

@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Schema};
 use monedula_columns::{
     BatchBuilder, BatchColumns, BufferPool, ColumnBatch, ColumnSet, Scratch, WalkError, WalkErrorKind, Walked,
 };
-use monedula_engine::share::{AcknowledgeError, AcknowledgeType, Acknowledgement, HeldPart, RowRun};
+use monedula_engine::share::{AcknowledgeError, AcknowledgeType, AcknowledgedRange, Acknowledgement, HeldPart, RowRun};
 
 use super::buffer::{ShareBuffer, ShareBufferState};
 use super::command::ShareCommand;
@@ -33,11 +33,12 @@ pub(super) struct Assembler {
     metrics: Metrics,
 }
 
-/// Acquired offsets that were walked: which rows they became.
+/// Acquired offsets that were walked: which rows they became, and which could not be decoded and became none.
 struct Walk {
     offsets: (i64, i64),
     delivery_count: i16,
     rows: Range<usize>,
+    dropped: Vec<i64>,
 }
 
 /// The rows of one answer in the batch.
@@ -108,13 +109,14 @@ impl Assembler {
         undelivered: &mut Undelivered,
     ) -> bool {
         while let Some(range) = rows.acquired.front().copied() {
-            let before = builder.rows();
+            let (before, dropped_before) = (builder.rows(), builder.dropped().len());
             let walked = rows.walker.walk_range(range.first..=range.last, builder, &mut self.scratch);
             let last = (rows.walker.position() - 1).min(range.last);
             if last >= range.first {
                 rows.take_through(last);
                 let (offsets, delivery_count) = ((range.first, last), range.delivery_count);
-                walks.push(Walk { offsets, delivery_count, rows: before..builder.rows() });
+                let dropped = builder.dropped()[dropped_before..].to_vec();
+                walks.push(Walk { offsets, delivery_count, rows: before..builder.rows(), dropped });
             }
             match walked {
                 Ok(Walked::Drained) if last == range.last => {}
@@ -194,8 +196,10 @@ impl Assembler {
             if part.deadline <= now || is_lost(&state, &part) {
                 continue;
             }
+            let mut dropped = Vec::new();
             for walk in walks {
                 note_offsets(&mut part, &walk, &offsets, next_row);
+                dropped.extend(walk.dropped.iter().map(|&offset| rejected(offset)));
                 if !walk.rows.is_empty() {
                     next_row += walk.rows.len();
                     counts.push((walk.delivery_count, walk.rows.len()));
@@ -204,6 +208,10 @@ impl Assembler {
                         _ => kept.push(walk.rows),
                     }
                 }
+            }
+            if !dropped.is_empty() {
+                // As by the user: the group's dead letters get them.
+                undelivered.push((part.acknowledgement(state.held.new_ticket(), dropped), None));
             }
             held.push(part);
         }
@@ -249,6 +257,10 @@ fn is_lost(state: &ShareBufferState, part: &HeldPart) -> bool {
     state.lost.iter().any(of)
 }
 
+fn rejected(offset: i64) -> AcknowledgedRange {
+    AcknowledgedRange { first: offset, last: offset, kind: AcknowledgeType::Reject }
+}
+
 /// Notes the runs of consecutive offsets among the rows of a walk, and the acquired offsets between them, which have no
 /// record. `next_row`: the first of the rows once those of lost parts are left out.
 fn note_offsets(part: &mut HeldPart, walk: &Walk, offsets: &[i64], next_row: usize) {
@@ -256,9 +268,7 @@ fn note_offsets(part: &mut HeldPart, walk: &Walk, offsets: &[i64], next_row: usi
     let mut next_offset = first;
     let found = offsets.get(walk.rows.clone()).unwrap_or_default();
     for (index, &offset) in found.iter().enumerate() {
-        if offset > next_offset {
-            part.gaps.push((next_offset, offset - 1));
-        }
+        note_gaps(part, &walk.dropped, next_offset..offset);
         let row = next_row + index;
         match part.runs.last_mut() {
             Some(run) if run.offset + run.rows as i64 == offset && run.row + run.rows == row => run.rows += 1,
@@ -266,7 +276,16 @@ fn note_offsets(part: &mut HeldPart, walk: &Walk, offsets: &[i64], next_row: usi
         }
         next_offset = offset + 1;
     }
-    if next_offset <= last {
-        part.gaps.push((next_offset, last));
+    note_gaps(part, &walk.dropped, next_offset..last + 1);
+}
+
+/// Notes these offsets as gaps, except of records that were dropped.
+fn note_gaps(part: &mut HeldPart, dropped: &[i64], offsets: Range<i64>) {
+    let mut next_offset = offsets.start;
+    for end in dropped.iter().copied().filter(|offset| offsets.contains(offset)).chain([offsets.end]) {
+        if next_offset < end {
+            part.gaps.push((next_offset, end - 1));
+        }
+        next_offset = end + 1;
     }
 }
