@@ -209,7 +209,9 @@ def check_callable(name: str, function: object, awaits: bool) -> None:
         # Also an object with `async def __call__`: its coroutine would be dropped without running.
         if iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
             alternative = (
-                "a plain function does" if name == "on_event" else "AsyncConsumer awaits it, or use a plain function"
+                "a plain function does"
+                if name == "on_event"
+                else "the client for asyncio awaits it, or use a plain function"
             )
             raise ArgumentError(f"{name}={function!r} is a coroutine function, which nobody awaits here; {alternative}")
 

@@ -121,7 +121,7 @@ MISTAKES: dict[str, tuple[Callable[[monedula.Consumer], Any], str]] = {
     ),
     "a coroutine function that nobody awaits": (
         lambda consumer: consumer.subscribe("orders", on_assigned=listen),
-        "on_assigned=.*is a coroutine function, which nobody awaits here; AsyncConsumer awaits it",
+        "on_assigned=.*is a coroutine function, which nobody awaits here; the client for asyncio awaits it",
     ),
     "a part of a coroutine function": (
         lambda consumer: consumer.subscribe("orders", on_lost=partial(listen)),

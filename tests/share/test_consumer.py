@@ -85,6 +85,12 @@ def test_delivery_counts_are_a_column_on_demand() -> None:
     assert plain.schema.names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
     counted = monedula.ShareConsumer(SERVER, group_id="g", columns=["deliveryCount", "value"])
     assert counted.schema.names == ["value", "deliveryCount"]
+    with monedula.ShareConsumer(SERVER, group_id="g", columns=["deliveryCount"]) as alone:
+        assert alone.schema.names == ["deliveryCount"]
+    with pytest.raises(monedula.ArgumentError, match=r"unknown column .*deliveryCount, of a share group"):
+        monedula.ShareConsumer(SERVER, group_id="g", columns=["deliverycount"])
+    with pytest.raises(monedula.ArgumentError, match="name at least one column"):
+        monedula.ShareConsumer(SERVER, group_id="g", columns=[])
     plain.close()
     counted.close()
 
@@ -116,6 +122,40 @@ def test_topics_that_are_created_later_are_read(ground: Ground, member: Member) 
     ground.topic(name=late)
     ground.append(late, [2])
     assert take(consumer, 1) == [2]
+
+
+def test_a_topic_that_does_not_exist_is_told_of(
+    ground: Ground, member: Member, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = ground.topic()
+    typo = f"{topic}x"
+    consumer = member([typo], topic_metadata_propagation_max_ms=1)
+
+    def unknown_topics() -> list[str]:
+        return list((consumer.health()["group"] or {}).get("unknown_topics", ()))
+
+    with caplog.at_level("INFO", "monedula"):
+        until(lambda: not consumer.poll(timeout=0.1) and unknown_topics() == [typo])
+        assert f"topic {typo} does not exist (did you mean {topic}?)" in caplog.text
+        consumer.subscribe([topic])
+        until(lambda: not consumer.poll(timeout=0.1) and unknown_topics() == [])
+
+
+@pytest.mark.parametrize("mode", ["batch_optimized", "record_limit"])
+def test_a_strict_limit_that_brokers_do_not_know_is_refused(mode: str) -> None:
+    with Broker(topics={"jobs": 1}, max_versions={"ShareFetch": 1}) as broker:
+        with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.alter_configs({("group", "g"): {"share.auto.offset.reset": "earliest"}})
+        broker.append("jobs", [str(number) for number in range(20)])
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "share.acquire.mode": mode}
+        with monedula.ShareConsumer(settings, "jobs", max_poll_records=5) as consumer:
+            if mode == "batch_optimized":
+                assert one(consumer)
+            else:
+                with pytest.raises(
+                    monedula.errors.UnsupportedVersionError, match=r"share\.acquire\.mode=record_limit.* 4\.2"
+                ):
+                    consumer.poll(timeout=PATIENCE_SECONDS)
 
 
 def test_another_subscription_replaces_the_one_before(ground: Ground, member: Member) -> None:

@@ -1,6 +1,7 @@
 """Decisions about rows: what is accepted, released, rejected, and what comes of rows without one."""
 
 import asyncio
+import pickle
 from typing import Any
 
 import monedula
@@ -10,8 +11,10 @@ import pyarrow
 import pytest
 
 from tests.groups.ground import Ground
+from tests.groups.running import FACES
 from tests.share.conftest import Member
-from tests.share.reading import one, take, values
+from tests.share.reading import PATIENCE_SECONDS, one, take, values
+from tests.share.running import undone
 
 COLUMNS = ["topic", "partition", "offset", "value", "deliveryCount"]
 
@@ -140,6 +143,8 @@ def test_the_first_decision_counts(ground: Ground, member: Member) -> None:
         (pyarrow.array(["a", "b", "c"]), "no values of type Utf8"),
         (["a"], "expected a mask"),
         ([True, 2], "expected a mask"),
+        (numpy.array([0, 1, 0]), "row 0 is named twice: a mask has booleans"),
+        ([2, -1], "row 2 is named twice"),
         (True, "expected a mask"),
         (1.5, "expected a mask"),
         ({0: True}, "expected a mask"),
@@ -157,11 +162,25 @@ def test_rows_that_make_no_sense_are_refused(ground: Ground, member: Member, row
     assert consumer.health()["rows_in_hand"] == 3
 
 
+def test_records_are_decided_of_whatever_columns_are_read(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(4))
+    consumer = member([topic], columns=["value"])
+    records = list(one(consumer).records())
+    consumer.reject(records[1])
+    consumer.release(records[2])
+    with pytest.raises(monedula.ArgumentError, match=r"a copy of a record.* topic, partition and offset"):
+        consumer.release(pickle.loads(pickle.dumps(records[3])))
+    assert values(one(consumer)) == [2]
+
+
 def test_batches_of_others_are_refused(ground: Ground, member: Member) -> None:
     topic = ground.topic()
     ground.append(topic, range(3))
     first, second = member([topic]), member([topic])
     batch = one(first)
+    with pytest.raises(monedula.ArgumentError, match="the record is not of this consumer"):
+        second.accept(next(batch.records()))
     with pytest.raises(monedula.ArgumentError, match="not of this consumer"):
         second.accept(batch)
     with pytest.raises(monedula.ArgumentError, match="expected a Batch or a Record"):
@@ -181,6 +200,45 @@ def test_leaving_a_loop_over_records_releases_what_was_read_ahead(ground: Ground
     assert seen == [0, 1, 2]
     assert consumer.health()["rows_in_hand"] == 1, "the last one"
     assert values(one(consumer)) == [3, 4, 5]
+
+
+@FACES
+def test_a_loop_over_records_ends_by_wakeup_with_the_record_in_hand(
+    ground: Ground, group: str, member: Member, face: str
+) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(6))
+    settings = {"bootstrap.servers": ground.bootstrap, "group.id": group}
+    seen = []
+
+    async def main() -> None:
+        async with monedula.AsyncShareConsumer(settings, [topic]) as consumer:
+            async for record in consumer.records():
+                seen.append(record.value)
+                if record.value == b"2":
+                    consumer.wakeup()
+
+    if face == "async":
+        asyncio.run(main())
+    else:
+        with monedula.ShareConsumer(settings, [topic]) as consumer:
+            for record in consumer.records():
+                seen.append(record.value)
+                if record.value == b"2":
+                    consumer.wakeup()
+    assert seen == [b"0", b"1", b"2"]
+    assert take(member([topic]), 3) == [3, 4, 5]
+
+
+def test_a_loop_over_records_goes_on_with_none_of_a_closed_consumer(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(6))
+    consumer = member([topic])
+    records = consumer.records()
+    next(records)
+    consumer.close()  # which releases what was read ahead
+    with pytest.raises(monedula.errors.ClosedError):
+        next(records)
 
 
 def test_a_commit_in_a_loop_over_records_accepts_none_that_was_read_ahead(ground: Ground, member: Member) -> None:
@@ -284,6 +342,28 @@ def test_a_value_that_cannot_be_decoded_is_released_and_told(ground: Ground, mem
         consumer.poll(timeout=10.0)
     assert (raised.value.offset, raised.value.topic) == (1, topic)
     assert [record.value for record in one(consumer).records()] == [{"a": 3}]
+
+
+def test_a_value_that_is_dropped_is_rejected(ground: Ground, group: str, member: Member) -> None:
+    topic, letters = ground.topic(), f"dlq.{ground.name('letters')}"
+    with monedula.Admin(bootstrap_servers=ground.bootstrap) as admin:
+        admin.create_topics([letters], partitions=1, configs={"errors.deadletterqueue.group.enable": "true"})
+        admin.alter_configs({("group", group): {"errors.deadletterqueue.topic.name": letters}})
+    with monedula.Producer(bootstrap_servers=ground.bootstrap) as producer:
+        for value in (b'{"a": 1}', b"no json", b"none", b'{"a": 3}'):
+            producer.send(topic, value, partition=0)
+    consumer = member([topic], value=monedula.Json("a bigint", mode="drop"), columns=["offset", "value"])
+    assert [record.value for record in one(consumer).records()] == [{"a": 1}, {"a": 3}]
+    assert consumer.commit() == {(topic, 0): 4}
+    assert undone(ground.bootstrap, group) == 0
+    with monedula.Consumer(bootstrap_servers=ground.bootstrap, headers=True) as reader:
+        reader.assign({(letters, 0): "earliest"})
+        letters_read: list[bytes | None] = []
+        while len(letters_read) < 2:
+            batch = reader.poll(timeout=PATIENCE_SECONDS)
+            assert batch
+            letters_read += [dict(letter.headers or [])["__dlq.errors.offset"] for letter in batch.records()]
+    assert set(letters_read) == {b"1", b"2"}
 
 
 def test_markers_of_transactions_are_no_rows_and_use_up_no_locks(ground: Ground, member: Member) -> None:

@@ -45,6 +45,8 @@ def test_rows_whose_lock_is_over_go_to_others_and_their_decisions_fail(ground: G
     batch = one(slow)
     other = member([topic], columns=["value", "deliveryCount"])
     assert [record.delivery_count for record in one(other).records()] == [2, 2, 2]
+    with pytest.raises(monedula.errors.AcknowledgeError, match=r"2 rows of .* were not renewed: the lock was over"):
+        slow.renew(batch, [0, 2])
     slow.accept(batch)
     with pytest.raises(monedula.errors.AcknowledgeError, match=r"3 rows of .* were not acknowledged") as raised:
         slow.commit()

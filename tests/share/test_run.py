@@ -442,3 +442,65 @@ def test_consumers_of_other_groups_cannot_release(ground: Ground) -> None:
         pytest.raises(ArgumentError, match="on_error returned 'release'"),
     ):
         consumer.run(lambda _: 1 / 0, on_error=lambda *_: "release", until="latest")
+
+
+@FACES
+def test_a_run_accepts_what_its_caller_holds_as_the_next_poll_would(
+    ground: Ground, group: str, settings: dict[str, Any], face: str
+) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+    seen: list[int] = []
+
+    async def main() -> None:
+        async with monedula.AsyncShareConsumer(settings, topic) as consumer:
+            assert len(await consumer.poll(timeout=PATIENCE_SECONDS)) == 3
+            await consumer.run(lambda record: seen.append(number(record)), timeout=0.5)
+
+    if face == "async":
+        asyncio.run(main())
+    else:
+        with monedula.ShareConsumer(settings, topic) as consumer:
+            assert values(one(consumer)) == [0, 1, 2]
+            consumer.run(lambda record: seen.append(number(record)), timeout=0.5)
+    assert seen == []
+    assert undone(ground.bootstrap, group) == 0
+
+
+def test_a_run_counts_what_it_releases_itself(ground: Ground, group: str, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(4))
+    consumer = member([topic])
+
+    def handle(records: list[monedula.Record]) -> None:
+        for record in records:
+            if number(record) < 3:
+                consumer.accept(record)
+        if len(records) > 1:
+            raise ValueError
+
+    consumer.run(handle, batch_size=4, timeout=0.5)
+    assert consumer.metrics()["run_released"] == 1
+    assert undone(ground.bootstrap, group) == 0
+
+
+@FACES
+def test_a_wakeup_ends_a_run_whose_queue_is_full(
+    ground: Ground, settings: dict[str, Any], member: Member, face: str
+) -> None:
+    topic, goes_on = ground.topic(), threading.Event()
+    ground.append(topic, range(20))
+    seen: list[int] = []
+
+    def handle(record: monedula.Record) -> None:
+        seen.append(number(record))
+        goes_on.wait(PATIENCE_SECONDS)
+
+    runner = ShareRunner(face, settings, topic, handle, concurrency=2, max_queued_records=20)
+    until(lambda: len(seen) == 2)
+    runner.wakeup()
+    until(lambda: runner.metric("run_waiting") == 0)
+    goes_on.set()
+    runner.join()
+    assert len(seen) == 2
+    assert take(member([topic]), 18) == sorted(set(range(20)) - set(seen))

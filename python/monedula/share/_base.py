@@ -210,8 +210,8 @@ class ShareConsumerBase(Unpicklable, RegisteredMetrics):
 
         `"ok"`, `"failing_for"`, `"failing_since"` and `"last_error"` as `Consumer.health`. `"rows_in_hand"` are those
         of which nothing was decided; `"unacknowledged_records"` those whose decision took no effect, or may not have:
-        they may be delivered again. `"group"` has the membership: state, coordinator, epoch, topics, assigned
-        partitions, errors. `"client_instance_id"` as `Consumer.health`.
+        they may be delivered again. `"group"` has the membership: state, coordinator, epoch, topics, those
+        that do not exist (`unknown_topics`), assigned partitions, errors. `"client_instance_id"` as `Consumer.health`.
         """
         return with_since(self._core.health())
 

@@ -12,9 +12,12 @@ from monedula.workers.runs import Run
 
 @contextmanager
 def under_way(
-    consumer: ShareConsumerBase, plan: Plan, *, awaits: bool
+    consumer: ShareConsumerBase, plan: Plan, *, awaits: bool, holder: int | None = None
 ) -> Generator[tuple[Run, Outputs | None], None, None]:
-    """The run of a plan, and where its dead letters and replies go. A consumer has one run at a time."""
+    """The run of a plan, and where its dead letters and replies go. A consumer has one run at a time.
+
+    As by asking for the next batch, what the caller holds is accepted: `holder`, or this thread.
+    """
     last = consumer._last_run
     if last is not None and last.is_under_way:
         raise ArgumentError("run() is under way already: a consumer has one run at a time")
@@ -25,6 +28,7 @@ def under_way(
     if not consumer._topics:
         raise ArgumentError("run() is for members of a group: subscribe() to topics first")
     plan.check_outputs(consumer._is_subscribed_to)
+    consumer._core.enter(holder)
     run = Run(consumer._core, plan, None, None if last is None else last.all_figures())
     outputs = outputs_of(plan, consumer._settings, consumer._names.group or "", consumer._open_producer)
     consumer._last_run = run

@@ -138,7 +138,7 @@ class AsyncShareConsumer(ShareConsumerBase, HoldingClient):
             timeout=timeout,
             until=None,
         )
-        with under_way(self, plan, awaits=True) as (run, outputs):
+        with under_way(self, plan, awaits=True, holder=current_holder()) as (run, outputs):
             await TaskRun(self, run, outputs).run()
 
     async def close(self, timeout: float = 5.0) -> None:
@@ -162,6 +162,7 @@ class AsyncShareConsumer(ShareConsumerBase, HoldingClient):
     async def _serve_run(self, _holder: int, /) -> None:
         self._core.send_decided()
         self._tell()
+        self._core.check_ended()
 
     async def _commit_finished(self, holder: int, timeout: float) -> None:
         # The log has what failed, as during the run.
@@ -201,6 +202,8 @@ class AsyncShareConsumer(ShareConsumerBase, HoldingClient):
             try:
                 while (record := rows.take()) is not None:
                     yield record
+            except WakeupError:
+                return
             finally:
                 rows.release()
 

@@ -145,6 +145,8 @@ class ShareConsumer(ShareConsumerBase):
             try:
                 while (record := rows.take()) is not None:
                     yield record
+            except WakeupError:
+                return
             finally:
                 rows.release()
 
@@ -311,6 +313,7 @@ class ShareConsumer(ShareConsumerBase):
     def _serve_run(self, _holder: int, /) -> None:
         self._core.send_decided()
         self._tell()
+        self._core.check_ended()
 
     def _commit_finished(self, holder: int, timeout: float) -> None:
         # The log has what failed, as during the run.

@@ -61,7 +61,9 @@ def refusal(returned: object) -> ArgumentError | None:
         returned.close()  # else Python warns of a coroutine that was never awaited
     hint = "return values, several in a list"
     if isinstance(returned, Coroutine):
-        hint = "await it in the handler, a coroutine function for AsyncConsumer; or call plain functions"
+        hint = (
+            "await it in the handler, a coroutine function, which the client for asyncio takes; or call plain functions"
+        )
     return ArgumentError(f"it returned {shown}, which run() does not run", argument="handler", hint=hint)
 
 

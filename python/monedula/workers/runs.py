@@ -213,15 +213,13 @@ class Run:
             self.figures.skipped += len(records)
             worker.finish()
         elif verdict == "release":
-            self.figures.released += len(records)
             annotate(error, worker, records[0].offset if records else None)
-            worker.finish("release")
+            self.figures.released += worker.finish("release")
             if self.plan.on_error is None:
                 # Nobody else hears of it before the broker gives the records up.
                 error_of_user("workers", "a handler raised, and its records are released", error)
         elif verdict == "reject":
-            self.figures.rejected += len(records)
-            worker.finish("reject")
+            self.figures.rejected += worker.finish("reject")
         else:
             self.figures.dead_letters += len(records)
             worker.finish()

@@ -1,15 +1,14 @@
 //! The Python classes `Batch`, `Span` and the iterator over a batch's rows.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator};
 use monedula_client::consumer::Unfinished;
 use monedula_client::error::counted;
 use monedula_client::group::{HandedBatch, RowCursor};
-use monedula_client::share::ShareConsumer;
 use monedula_columns::ColumnBatch;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -21,7 +20,7 @@ use crate::arrow::table::Table;
 use crate::convert;
 use crate::error::argument_error;
 use crate::interpreter::thread_ids::this_thread;
-use crate::record::Record;
+use crate::record::{LockedBatch, Record};
 use crate::runtime::Own;
 
 /// Kafka records as Arrow columns.
@@ -36,8 +35,8 @@ pub(crate) struct Batch(pub(crate) HandedBatch, pub(crate) Option<Hold>);
 pub(crate) enum Hold {
     /// The end of this guard says that nobody can finish the batch any more.
     Unfinished(#[expect(dead_code, reason = "it is dropped")] Own<Unfinished>),
-    /// The consumer of a share group, which knows until when the rows are locked.
-    Locks(Own<Weak<ShareConsumer>>),
+    /// The rows are of a share group, and locked.
+    Locks(Arc<LockedBatch>),
 }
 
 impl From<ColumnBatch> for Batch {
@@ -150,14 +149,18 @@ impl Batch {
     #[getter]
     fn deadline(&self, py: Python<'_>) -> PyResult<Option<f64>> {
         match &self.1 {
-            Some(Hold::Locks(consumer)) => crate::share::deadline(py, consumer.get()?, self.0.id),
+            Some(Hold::Locks(batch)) => crate::share::deadline(py, batch.consumer()?, batch.id()),
             _ => Ok(None),
         }
     }
 
     /// The rows as `Record` objects, one by one. For services; analysis is faster on the columns.
     fn records(&self) -> PyResult<Records> {
-        Ok(Records::of(&self.0.columns.record_batch))
+        let records = Records::of(&self.0.columns.record_batch);
+        Ok(match &self.1 {
+            Some(Hold::Locks(batch)) => Records { columns: records.columns.locked(batch.clone(), 0), ..records },
+            _ => records,
+        })
     }
 
     /// The first rows, as a table that shares the batch's memory.

@@ -1,38 +1,53 @@
 //! The Python class `Record`: single rows, for services that handle one record at a time.
 
+use std::sync::{Arc, Weak};
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use arrow_schema::DataType;
+use monedula_client::share::ShareConsumer;
 use monedula_columns::ColumnSet;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyType};
 
 use crate::convert;
 use crate::formats::typed_values::{bytes, typed_value};
+use crate::runtime::Own;
 
 /// One record. Attributes of columns that the consumer does not read are `None`.
-#[pyclass(frozen, get_all, module = "monedula")]
+#[pyclass(frozen, module = "monedula")]
 pub(crate) struct Record {
     /// Topic.
+    #[pyo3(get)]
     topic: Option<Py<PyString>>,
     /// Partition.
+    #[pyo3(get)]
     partition: Option<i32>,
     /// Offset.
+    #[pyo3(get)]
     offset: Option<i64>,
     /// Timestamp in milliseconds since the Unix epoch.
+    #[pyo3(get)]
     timestamp: Option<i64>,
     /// 0 for the producer's time (CreateTime), 1 for the broker's (LogAppendTime).
+    #[pyo3(get)]
     timestamp_type: Option<i32>,
     /// Key, or `None`. Bytes, or what the consumer's `key=` makes of them.
+    #[pyo3(get)]
     key: Option<Py<PyAny>>,
     /// Value, or `None`. Bytes, or what the consumer's `value=` makes of them.
+    #[pyo3(get)]
     value: Option<Py<PyAny>>,
     /// Headers as `[(key, value), ...]` with duplicate keys; `None` if there are none, or if the consumer does not read
     /// them.
+    #[pyo3(get)]
     headers: Option<Py<PyList>>,
     /// How often the record was delivered, this time included: of a `ShareConsumer` with the column `deliveryCount`.
+    #[pyo3(get)]
     delivery_count: Option<i16>,
+    /// The row of a share group's batch that it is.
+    locked: Option<(Arc<LockedBatch>, usize)>,
 }
 
 /// The attributes of a record, in the order of the constructor.
@@ -64,7 +79,8 @@ impl Record {
         headers: Option<Py<PyList>>,
         delivery_count: Option<i16>,
     ) -> Self {
-        Self { topic, partition, offset, timestamp, timestamp_type, key, value, headers, delivery_count }
+        let locked = None;
+        Self { topic, partition, offset, timestamp, timestamp_type, key, value, headers, delivery_count, locked }
     }
 
     /// Support for pickling and copying, such as for a pool of processes.
@@ -105,6 +121,11 @@ impl Record {
 }
 
 impl Record {
+    /// The batch of a share group and the row that it is; `None` for a copy, too.
+    pub(crate) fn locked(&self) -> Option<(&LockedBatch, usize)> {
+        self.locked.as_ref().map(|(batch, row)| (&**batch, *row))
+    }
+
     /// Topic, partition and offset, if the consumer reads them.
     pub(crate) fn place(&self, py: Python<'_>) -> Option<(String, i32, i64)> {
         let topic = self.topic.as_ref()?.bind(py).to_string_lossy().into_owned();
@@ -128,9 +149,31 @@ fn fields<'py>(record: &Bound<'py, Record>) -> PyFields<'py> {
     )
 }
 
+/// A batch of a share group: its rows are locked, and its consumer knows until when.
+pub(crate) struct LockedBatch {
+    consumer: Own<Weak<ShareConsumer>>,
+    id: u64,
+}
+
+impl LockedBatch {
+    pub(crate) fn new(consumer: &Arc<ShareConsumer>, id: u64) -> Self {
+        Self { consumer: Own::new(Arc::downgrade(consumer)), id }
+    }
+
+    pub(crate) fn consumer(&self) -> PyResult<&Weak<ShareConsumer>> {
+        self.consumer.get()
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+}
+
 /// The columns of a batch, looked up by name once.
 pub(crate) struct Columns {
     rows: usize,
+    /// The share group's batch of which these rows are a part, and the first of them.
+    locked: Option<(Arc<LockedBatch>, usize)>,
     key: Option<Cells>,
     value: Option<Cells>,
     topic: Option<ArrayRef>,
@@ -147,6 +190,7 @@ impl Columns {
         let column = |name| batch.column_by_name(name).cloned();
         Self {
             rows: batch.num_rows(),
+            locked: None,
             key: column("key").map(Cells::of),
             value: column("value").map_or_else(|| Cells::flattened(batch), |column| Some(Cells::of(column))),
             topic: column("topic"),
@@ -157,6 +201,11 @@ impl Columns {
             headers: column("headers"),
             delivery_count: column("deliveryCount").filter(|column| *column.data_type() == DataType::Int16),
         }
+    }
+
+    /// These rows as rows of a share group's batch, of which `first_row` is the first.
+    pub(crate) fn locked(self, batch: Arc<LockedBatch>, first_row: usize) -> Self {
+        Self { locked: Some((batch, first_row)), ..self }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -203,6 +252,7 @@ impl Columns {
             value: self.value.as_ref().map(|cells| cells.get(py, row)).transpose()?.flatten(),
             headers: self.headers.as_ref().map(|column| headers(py, column, row)).transpose()?.flatten(),
             delivery_count: self.delivery_count.as_ref().map(|counts| counts.as_primitive::<Int16Type>().value(row)),
+            locked: self.locked.as_ref().map(|(batch, first_row)| (batch.clone(), first_row + row)),
         }))
     }
 }

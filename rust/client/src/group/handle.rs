@@ -93,7 +93,7 @@ pub(crate) struct Figures {
     pub(crate) counted: GroupFigures,
     pub(crate) last_error: Option<(Instant, String)>,
     /// The subscribed topics that do not exist.
-    pub(super) unknown_topics: BTreeSet<Arc<str>>,
+    pub(crate) unknown_topics: BTreeSet<Arc<str>>,
     /// The subscribed topics that the last answer did not know: too early to say that they do not exist.
     pub(super) doubtful_topics: BTreeSet<Arc<str>>,
     /// Time since which no topic matches the subscribed pattern.

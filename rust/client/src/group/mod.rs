@@ -15,7 +15,7 @@ pub(crate) mod status;
 pub(crate) mod subscription;
 mod task;
 mod topic_ids;
-mod unknown_topics;
+pub(crate) mod unknown_topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -3,33 +3,65 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use monedula_engine::group::GroupEvent;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::task::{Event, Task};
+use crate::base::ClientBase;
 use crate::net::metadata::View;
 use crate::tasks::caught;
 use crate::topic_name;
 
+/// What a view of the cluster says of subscribed topics.
+#[derive(Default)]
+pub(crate) struct TopicsKnown {
+    /// Those that exist, and of which `unknown` said that they did not.
+    pub(crate) found: Vec<Arc<str>>,
+    /// Those that no answer has known for a while, and that were not in `unknown` before.
+    pub(crate) unknown: Vec<Arc<str>>,
+    /// Those that the last answer did not know.
+    doubtful: BTreeSet<Arc<str>>,
+}
+
+impl TopicsKnown {
+    /// Looks for subscribed topics that do not exist, and keeps them in `unknown` as long as that is so.
+    pub(crate) fn of(
+        view: &View,
+        subscribed: &BTreeSet<Arc<str>>,
+        propagation: Duration,
+        unknown: &mut BTreeSet<Arc<str>>,
+    ) -> Self {
+        let mut known = Self::default();
+        for name in subscribed {
+            let Some(topic) = view.cluster.topics.get(name) else { continue };
+            let is_unknown = topic.error == ErrorCode::UnknownTopicOrPartition;
+            known.doubtful.extend(is_unknown.then(|| name.clone()));
+            if topic.error == ErrorCode::None && !topic.partitions.is_empty() {
+                known.found.extend(unknown.take(name));
+            } else if is_unknown && topic.unknown_for() >= propagation && unknown.insert(name.clone()) {
+                known.unknown.push(name.clone());
+            }
+        }
+        known
+    }
+}
+
+/// The topic with nearly this name, which may be meant.
+pub(crate) async fn nearest_topic(base: ClientBase, topic: Arc<str>) -> Option<Arc<str>> {
+    let cluster = caught(base.metadata.describe(None, base.config.default_api_timeout)).await.ok()?.ok()?;
+    let names = cluster.topics.iter().filter(|(_, topic)| !topic.is_internal).map(|(name, _)| &**name);
+    topic_name::nearest(&topic, names.collect::<Vec<_>>()).map(Arc::from)
+}
+
 impl Task {
     /// Tells the user once of each subscribed topic that no answer has known for a while, and once when it exists.
     pub(super) fn report_unknown(&mut self, view: &View) {
-        let (mut found, mut doubtful) = (Vec::new(), BTreeSet::new());
-        for topic in &self.subscribed {
-            let Some(known) = view.cluster.topics.get(topic) else { continue };
-            let is_unknown = known.error == ErrorCode::UnknownTopicOrPartition;
-            doubtful.extend(is_unknown.then(|| topic.clone()));
-            if known.error == ErrorCode::None && !known.partitions.is_empty() {
-                found.extend(self.unknown.take(topic));
-            } else if is_unknown
-                && known.unknown_for() >= self.parts.base.config.propagation
-                && self.unknown.insert(topic.clone())
-            {
-                self.find_nearest(topic.clone());
-            }
-        }
+        let propagation = self.parts.base.config.propagation;
+        let TopicsKnown { found, unknown, mut doubtful } =
+            TopicsKnown::of(view, &self.subscribed, propagation, &mut self.unknown);
+        unknown.into_iter().for_each(|topic| self.find_nearest(topic));
         let mut figures = self.shared.figures();
         doubtful.retain(|topic| !figures.unknown_topics.contains(topic));
         figures.doubtful_topics = doubtful;
@@ -50,14 +82,9 @@ impl Task {
 
     /// Looks for a topic with nearly this name, in a task that sends one [`Event::Unknown`].
     fn find_nearest(&self, topic: Arc<str>) {
-        let (metadata, events) = (self.parts.base.metadata.clone(), self.events.clone());
-        let timeout = self.parts.base.config.default_api_timeout;
+        let (base, events) = (self.parts.base.clone(), self.events.clone());
         tokio::spawn(async move {
-            let cluster = caught(metadata.describe(None, timeout)).await.ok().and_then(Result::ok);
-            let names = cluster.iter().flat_map(|cluster| &cluster.topics);
-            let names: BTreeSet<&str> =
-                names.filter(|(_, topic)| !topic.is_internal).map(|(name, _)| &**name).collect();
-            let nearest = topic_name::nearest(&topic, names).map(Arc::from);
+            let nearest = nearest_topic(base, topic.clone()).await;
             // The membership's task may have ended; the result is dropped then.
             let _ = events.send(Event::Unknown { topic, nearest });
         });

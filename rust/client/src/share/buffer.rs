@@ -90,6 +90,14 @@ impl ShareBufferState {
         Some(rows)
     }
 
+    fn check_woken(&mut self) -> Result<(), ClientError> {
+        match self.is_closed {
+            true => Err(ClientError::Closed),
+            false if std::mem::take(&mut self.is_woken) => Err(ClientError::WokenUp),
+            false => Ok(()),
+        }
+    }
+
     fn has_rows(&self, now: Now) -> bool {
         let is_ready = |rows: &FetchedRows| {
             rows.part.deadline > now && rows.awaited.as_ref().is_none_or(|awaited| awaited.has_arrived())
@@ -323,15 +331,14 @@ impl ShareBuffer {
 
     fn raise(&self) -> Result<(), ClientError> {
         let mut state = self.state();
-        if state.is_closed {
-            return Err(ClientError::Closed);
-        }
-        if std::mem::take(&mut state.is_woken) {
-            return Err(ClientError::WokenUp);
-        }
-        if let Some(error) = state.errors.pop_front() {
-            return Err(error);
-        }
+        state.check_woken()?;
+        state.errors.pop_front().or_else(|| state.fatal.clone()).map_or(Ok(()), Err)
+    }
+
+    /// Looks for what ends a loop of the user which has records.
+    pub(super) fn check_ended(&self) -> Result<(), ClientError> {
+        let mut state = self.state();
+        state.check_woken()?;
         state.fatal.clone().map_or(Ok(()), Err)
     }
 

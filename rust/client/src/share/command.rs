@@ -30,9 +30,9 @@ pub(super) enum ShareCommand {
         acknowledgements: Vec<(Acknowledgement, Option<AcknowledgeError>)>,
         reply: Option<Reply>,
     },
-    /// Locks to renew.
+    /// Locks to renew; those with an error fail without a request.
     Renew {
-        renewals: Vec<Acknowledgement>,
+        renewals: Vec<(Acknowledgement, Option<AcknowledgeError>)>,
         reply: Reply,
     },
     Close {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use monedula_columns::{BatchColumns, BufferPool, ColumnBatch};
 use monedula_engine::TopicPartition;
 use monedula_engine::group::consumer::member_id;
-use monedula_engine::share::{AcknowledgeType, Decided};
+use monedula_engine::share::{AcknowledgeError, AcknowledgeType, Decided};
 use monedula_protocol::types::Uuid;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -68,12 +68,14 @@ pub struct ShareHealth {
     pub client_instance_id: Option<Uuid>,
     /// The group.
     pub group_id: Option<String>,
-    /// Rows in the user's hands of which nothing was decided.
+    /// Rows in the user's hands of which nothing was decided, and which are locked.
     pub rows_in_hand: usize,
     /// Records whose acknowledgement took no effect, or may not have.
     pub unacknowledged: u64,
     /// The error about what a broker refuses to give, as of now.
     pub denied: Option<String>,
+    /// Subscribed topics that do not exist.
+    pub unknown_topics: BTreeSet<Arc<str>>,
     /// The last error of the membership that was retried, and how long ago.
     pub last_error: Option<(Duration, String)>,
 }
@@ -189,9 +191,9 @@ impl ShareConsumer {
         self.buffer.state().held.decide(batch, rows, kind)
     }
 
-    /// Decides what becomes of those of these rows of a batch that are undecided.
-    pub fn decide_undecided(&self, batch: u64, rows: Range<usize>, kind: AcknowledgeType) {
-        self.buffer.state().held.decide_undecided(batch, rows, kind);
+    /// Decides what becomes of those of these rows of a batch that are undecided. Returns how many these are.
+    pub fn decide_undecided(&self, batch: u64, rows: Range<usize>, kind: AcknowledgeType) -> usize {
+        self.buffer.state().held.decide_undecided(batch, rows, kind)
     }
 
     /// The rows of a batch go to handlers, which decide of each by itself: what its holder asks for next accepts none of
@@ -219,9 +221,26 @@ impl ShareConsumer {
 
     /// A loop over the records of a batch goes on to this row. `accepts`: the row before is accepted, if it is undecided.
     /// False if there is no such row, or if its lock is over.
-    pub fn read(&self, batch: u64, row: usize, accepts: bool) -> bool {
+    ///
+    /// # Errors
+    /// As [`Self::check_ended`]: the row before is accepted, and this one not received.
+    pub fn read(&self, batch: u64, row: usize, accepts: bool) -> Result<bool, ClientError> {
+        if let Err(ended) = self.buffer.check_ended() {
+            if let Some(before) = row.checked_sub(1).filter(|_| accepts) {
+                self.decide_undecided(batch, before..row, AcknowledgeType::Accept);
+            }
+            return Err(ended);
+        }
         let now = self.buffer.now();
-        self.buffer.state().held.read(batch, row, accepts, now)
+        Ok(self.buffer.state().held.read(batch, row, accepts, now))
+    }
+
+    /// Looks for what ends a wait of the user.
+    ///
+    /// # Errors
+    /// [`ClientError::WokenUp`], once; if it was closed; the error of the whole client or of the membership.
+    pub fn check_ended(&self) -> Result<(), ClientError> {
+        self.buffer.check_ended()
     }
 
     /// Sends what was decided, in the background.
@@ -290,8 +309,11 @@ impl ShareConsumer {
         let mut state = self.buffer.state();
         // Their locks are not renewed with the others'.
         let acknowledgements = state.held.take_decided(Some(batch), now);
+        let lost = state.held.not_renewable(batch, rows, now);
         let renewals = state.held.renew(batch, rows, now);
         drop(state);
+        let renewals = renewals.into_iter().map(|renewal| (renewal, None));
+        let renewals = renewals.chain(lost.into_iter().map(|lost| (lost, Some(AcknowledgeError::LockLost)))).collect();
         let (reply, outcomes) = oneshot::channel();
         let sent = self
             .buffer
@@ -392,9 +414,10 @@ impl ShareConsumer {
             figures: observed.figures.counted.clone(),
             client_instance_id: self.telemetry.as_ref().and_then(|telemetry| telemetry.client_instance_id()),
             group_id: self.base.config.group_id.clone(),
-            rows_in_hand: self.buffer.state().held.undecided(),
+            rows_in_hand: self.buffer.state().held.undecided(self.buffer.now()),
             unacknowledged: observed.unacknowledged,
             denied: observed.denied.as_ref().map(ToString::to_string),
+            unknown_topics: observed.figures.unknown_topics.clone(),
             last_error: observed.figures.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone())),
         }
     }

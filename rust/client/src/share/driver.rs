@@ -24,6 +24,7 @@ use crate::group::handle::Figures;
 use crate::group::request_order::RequestOrder;
 use crate::group::status::{kind, sentence};
 use crate::group::subscription::topic_infos;
+use crate::group::unknown_topics::{TopicsKnown, nearest_topic};
 use crate::lock::lock;
 use crate::log::{Entry, kinds};
 use crate::net::connection::Frame;
@@ -33,9 +34,24 @@ use crate::tasks::caught;
 
 /// The result of a task that the driver has spawned.
 pub(super) enum Event {
-    Fetched { node: i32, answer: Result<(Frame, i16), RequestError>, charge: Charge },
-    Acknowledged { node: i32, answer: Result<(Frame, i16), RequestError> },
-    Called { id: CallId, outcome: Result<GroupResponse, CallError> },
+    Fetched {
+        node: i32,
+        answer: Result<(Frame, i16), RequestError>,
+        charge: Charge,
+    },
+    Acknowledged {
+        node: i32,
+        answer: Result<(Frame, i16), RequestError>,
+    },
+    Called {
+        id: CallId,
+        outcome: Result<GroupResponse, CallError>,
+    },
+    /// A subscribed topic does not exist; one with nearly the same name does, or none.
+    Unknown {
+        topic: Arc<str>,
+        nearest: Option<Arc<str>>,
+    },
 }
 
 /// What the user's calls read of the driver.
@@ -81,6 +97,8 @@ pub(super) struct Running {
     calls: BTreeMap<CallId, oneshot::Sender<()>>,
     subscribed: BTreeSet<Arc<str>>,
     known: Option<BTreeMap<Arc<str>, TopicInfo>>,
+    /// Subscribed topics that do not exist.
+    unknown: BTreeSet<Arc<str>>,
     /// Acknowledgements under way, without renewals.
     under_way: BTreeSet<u64>,
     renewals: BTreeSet<u64>,
@@ -171,6 +189,7 @@ impl Running {
             calls: BTreeMap::new(),
             subscribed: BTreeSet::new(),
             known: None,
+            unknown: BTreeSet::new(),
             under_way: BTreeSet::new(),
             renewals: BTreeSet::new(),
             awaiting: Vec::new(),
@@ -199,7 +218,7 @@ impl Running {
         self.sessions.set_max_records(self.driver.buffer.max_records());
         let (acknowledgements, renewals) = self.driver.buffer.due(now);
         self.acknowledge(acknowledgements, None);
-        self.renew(renewals, None);
+        self.renew(renewals.into_iter().map(|renewal| (renewal, None)).collect(), None);
         self.sessions.tick(now);
         self.handle(Input::Tick);
         self.take_outputs(None);
@@ -263,6 +282,8 @@ impl Running {
     fn release_topics(&mut self) {
         self.driver.base.metadata.release(std::mem::take(&mut self.subscribed));
         self.known = None;
+        self.unknown.clear();
+        lock(&self.driver.observed).figures.unknown_topics.clear();
     }
 
     fn event(&mut self, event: Event) {
@@ -274,16 +295,44 @@ impl Running {
                 self.driver.reach.note_coordinator(&outcome);
                 self.handle(Input::Answer { id, outcome });
             }
+            Event::Unknown { topic, nearest } => self.tell_unknown(topic, nearest),
         }
     }
 
     fn view(&mut self, view: &View) {
         self.sessions.update_metadata(&view.cluster);
         let propagation = self.driver.base.config.propagation;
+        self.look_for_unknown(view, propagation);
         let Some(topics) = topic_infos((&view.cluster, propagation), false, &self.subscribed) else { return };
         if self.known.as_ref() != Some(&topics) {
             self.known = Some(topics.clone());
             self.handle(Input::Topics { topics });
+        }
+    }
+
+    /// Tells the user once of each subscribed topic that does not exist, and once when it does.
+    fn look_for_unknown(&mut self, view: &View, propagation: Duration) {
+        let TopicsKnown { found, unknown, .. } =
+            TopicsKnown::of(view, &self.subscribed, propagation, &mut self.unknown);
+        for topic in unknown {
+            let (base, events) = (self.driver.base.clone(), self.events.clone());
+            tokio::spawn(async move {
+                let nearest = nearest_topic(base, topic.clone()).await;
+                let _ = events.send(Event::Unknown { topic, nearest });
+            });
+        }
+        for topic in found {
+            let was_told = lock(&self.driver.observed).figures.unknown_topics.remove(&topic);
+            if was_told {
+                self.note(GroupEvent::TopicFound { topic });
+            }
+        }
+    }
+
+    fn tell_unknown(&self, topic: Arc<str>, nearest: Option<Arc<str>>) {
+        // The subscription may have changed meanwhile, or the topic may have been created.
+        if self.unknown.contains(&topic) && lock(&self.driver.observed).figures.unknown_topics.insert(topic.clone()) {
+            self.note(GroupEvent::UnknownTopic { topic, nearest });
         }
     }
 
@@ -345,13 +394,18 @@ impl Running {
         }
     }
 
-    fn renew(&mut self, renewals: Vec<Acknowledgement>, reply: Option<Reply>) {
-        let tickets: BTreeSet<u64> = renewals.iter().map(|renewal| renewal.ticket).collect();
+    fn renew(&mut self, renewals: Vec<(Acknowledgement, Option<AcknowledgeError>)>, reply: Option<Reply>) {
+        let tickets: BTreeSet<u64> = renewals.iter().map(|(renewal, _)| renewal.ticket).collect();
         self.renewals.extend(&tickets);
         if let Some(reply) = reply {
             self.await_outcomes(tickets, reply);
         }
-        renewals.into_iter().for_each(|renewal| self.sessions.renew(renewal));
+        for (renewal, error) in renewals {
+            match error {
+                Some(error) => self.acknowledgement_ended(&renewal, Err(error)),
+                None => self.sessions.renew(renewal),
+            }
+        }
     }
 
     fn await_outcomes(&mut self, tickets: BTreeSet<u64>, reply: Reply) {

@@ -99,7 +99,7 @@ impl Running {
                     base.network.ensure_connected(NodeId::Broker(node), Purpose::Fetch).await?;
                     reach.connected(node);
                 }
-                let versions = ShareFetchRequest::VERSIONS;
+                let versions = plan.first_version()..=*ShareFetchRequest::<'_>::VERSIONS.end();
                 base.network.call(NodeId::Broker(node), Purpose::Fetch, versions, expected, build).await
             };
             let answer = caught(asked).await.unwrap_or_else(|reason| Err(disconnected(node, reason)));
@@ -124,7 +124,13 @@ impl Running {
     pub(super) fn fetched(&mut self, node: i32, answer: Result<(Frame, i16), RequestError>, mut charge: Charge) {
         let (frame, version) = match answer {
             Ok(answered) => answered,
-            Err(error) => {
+            Err(mut error) => {
+                if let RequestError::Fatal(fatal) = &mut error
+                    && let ClientError::UnsupportedVersion { api, .. } = &mut **fatal
+                    && self.driver.base.config.share.is_strict
+                {
+                    *api = "ShareFetch with share.acquire.mode=record_limit, which Kafka has from 4.2 on";
+                }
                 self.driver.reach.failed(node, error.to_string(), self.driver.base.config.fetch_max_wait);
                 return self.request_failed(node, &error);
             }

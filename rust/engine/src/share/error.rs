@@ -16,6 +16,11 @@ pub enum AcknowledgeError {
          before batch.deadline"
     )]
     NotRenewed,
+    /// The broker renews no locks at all.
+    #[error(
+        "the broker renews no locks, which needs Kafka 4.2 (UNSUPPORTED_VERSION): decide of the rows before batch.deadline"
+    )]
+    NoRenewals,
     /// The partition has another leader, which knows nothing of the locks.
     #[error("the partition has another leader: the records may be delivered again")]
     LeaderMoved,
@@ -55,6 +60,7 @@ impl AcknowledgeError {
         match self {
             Self::LockLost | Self::NotRenewed => "INVALID_RECORD_STATE",
             Self::LeaderMoved => "NOT_LEADER_OR_FOLLOWER",
+            Self::NoRenewals => ErrorCode::UnsupportedVersion.name(),
             Self::SessionLost => "SHARE_SESSION_NOT_FOUND",
             Self::Unknown { .. } => "UNKNOWN",
             Self::Refused { code } => code.name(),

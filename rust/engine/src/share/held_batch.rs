@@ -138,8 +138,17 @@ impl HeldBatch {
         begins
     }
 
-    pub(super) fn undecided(&self) -> usize {
-        self.undecided
+    /// The number of locked rows that are undecided.
+    pub(super) fn undecided(&self, now: Now) -> usize {
+        let locked = self.parts.iter().filter(|state| state.part.deadline > now).map(|state| state.part.rows());
+        locked.map(|rows| self.decisions[rows].iter().filter(|decision| **decision == UNDECIDED).count()).sum()
+    }
+
+    /// True if the user has had the rows for this long, the locks of all that are undecided are over, and there is nothing
+    /// to send.
+    pub(super) fn is_abandoned(&self, after: Duration, now: Now) -> bool {
+        let is_over = || self.deadline().is_some_and(|deadline| deadline <= now);
+        self.since.saturating_add(after) <= now && self.unsent == 0 && is_over()
     }
 
     pub(super) fn received_undecided(&self) -> usize {
@@ -161,8 +170,9 @@ impl HeldBatch {
         rows.iter().flat_map(Clone::clone).find(differs)
     }
 
-    /// Decides all of these rows that are undecided.
-    pub(super) fn decide(&mut self, rows: &[Range<usize>], kind: AcknowledgeType) {
+    /// Decides all of these rows that are undecided. Returns how many these are.
+    pub(super) fn decide(&mut self, rows: &[Range<usize>], kind: AcknowledgeType) -> usize {
+        let before = self.undecided;
         for decision in rows.iter().flat_map(|rows| rows.clone()) {
             let decision = &mut self.decisions[decision];
             if *decision == UNDECIDED {
@@ -170,6 +180,7 @@ impl HeldBatch {
                 (self.undecided, self.unsent) = (self.undecided - 1, self.unsent + 1);
             }
         }
+        before - self.undecided
     }
 
     /// Accepts what the user has received and not decided. What was read ahead would be lost if the program ended.
@@ -246,6 +257,29 @@ impl HeldBatch {
             }
         }
         renewals
+    }
+
+    /// Those of `rows` that are undecided and locked no more, by part.
+    pub(super) fn not_renewable(
+        &self,
+        rows: &[Range<usize>],
+        now: Now,
+        mut ticket: impl FnMut() -> u64,
+    ) -> Vec<Acknowledgement> {
+        let mut lost = Vec::new();
+        for PartState { part, .. } in self.parts.iter().filter(|state| state.part.deadline <= now) {
+            let mut ranges = Vec::new();
+            for run in &part.runs {
+                let undecided = (run.row..run.row + run.rows).filter(|row| self.decisions[*row] == UNDECIDED);
+                for row in undecided.filter(|row| rows.iter().any(|named| named.contains(row))) {
+                    extend(&mut ranges, run.offset + (row - run.row) as i64, AcknowledgeType::Renew);
+                }
+            }
+            if !ranges.is_empty() {
+                lost.push(part.acknowledgement(ticket(), ranges));
+            }
+        }
+        lost
     }
 
     /// Records of a partition were acquired again: the locks end of the parts with such rows, unless these were sent.

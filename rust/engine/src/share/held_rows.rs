@@ -26,6 +26,10 @@ pub enum Decided {
     Unknown,
 }
 
+/// For how long after the last renewal rows are known whose locks are over and of which the user decides nothing: they would
+/// take memory for ever in a program that decides explicitly, and forgets some.
+const ABANDONED: Duration = Duration::from_secs(300);
+
 /// The rows in the user's hands, what was decided of each, and until when they are locked.
 #[derive(Debug)]
 pub struct HeldRows {
@@ -46,6 +50,8 @@ impl HeldRows {
     /// gap. Returns the id of the batch, unless it has no rows, and the acknowledgements of the gaps: nobody decides of
     /// these or renews their locks, and they use up the partition's record locks (franz-go).
     pub fn hand_out(&mut self, holder: u64, mut parts: Vec<HeldPart>, now: Now) -> (Option<u64>, Vec<Acknowledgement>) {
+        let kept_for = self.longest_renewal.saturating_add(ABANDONED);
+        self.batches.retain(|_, batch| !batch.is_abandoned(kept_for, now));
         let last_ticket = &mut self.last_ticket;
         let gaps = parts.iter_mut().filter_map(|part| part.take_gaps(|| next(last_ticket))).collect();
         parts.retain(|part| !part.runs.is_empty());
@@ -110,11 +116,9 @@ impl HeldRows {
         }
     }
 
-    /// Decides what becomes of those of these rows of a batch that are undecided.
-    pub fn decide_undecided(&mut self, id: u64, rows: Range<usize>, kind: AcknowledgeType) {
-        if let Some(batch) = self.batches.get_mut(&id) {
-            batch.decide(&[rows], kind);
-        }
+    /// Decides what becomes of those of these rows of a batch that are undecided. Returns how many these are.
+    pub fn decide_undecided(&mut self, id: u64, rows: Range<usize>, kind: AcknowledgeType) -> usize {
+        self.batches.get_mut(&id).map_or(0, |batch| batch.decide(&[rows], kind))
     }
 
     /// Accepts what is undecided of a batch.
@@ -141,9 +145,9 @@ impl HeldRows {
         }
     }
 
-    /// The number of rows in the user's hands that are undecided.
-    pub fn undecided(&self) -> usize {
-        self.batches.values().map(HeldBatch::undecided).sum()
+    /// The number of locked rows in the user's hands that are undecided.
+    pub fn undecided(&self, now: Now) -> usize {
+        self.batches.values().map(|batch| batch.undecided(now)).sum()
     }
 
     /// Takes the decisions that were not sent: of all batches, or of one. Those whose locks are over are marked, and must
@@ -173,6 +177,12 @@ impl HeldRows {
         let (longest, last_ticket) = (self.longest_renewal, &mut self.last_ticket);
         let Some(batch) = self.batches.get_mut(&id) else { return Vec::new() };
         batch.renewals(Some(rows), longest, now, || next(last_ticket))
+    }
+
+    /// Those of these rows of a batch that are undecided and locked no more, as renewals that cannot be sent.
+    pub fn not_renewable(&mut self, id: u64, rows: &[Range<usize>], now: Now) -> Vec<Acknowledgement> {
+        let last_ticket = &mut self.last_ticket;
+        self.batches.get(&id).map_or_else(Vec::new, |batch| batch.not_renewable(rows, now, || next(last_ticket)))
     }
 
     /// Takes the outcome of a renewal: when the locks end now. One that failed is not tried again.

@@ -247,8 +247,7 @@ impl ShareSessions {
     /// Kafka 4.2 renews no locks. The session goes on.
     pub fn unsupported(&mut self, node: i32) {
         let request = self.nodes.get_mut(&node).and_then(|session| session.in_flight.take());
-        let code = ErrorCode::UnsupportedVersion;
-        self.fail(request.map(|it| it.acknowledgements).unwrap_or_default(), &AcknowledgeError::Refused { code });
+        self.fail(request.map(|it| it.acknowledgements).unwrap_or_default(), &AcknowledgeError::NoRenewals);
         self.end_closing();
     }
 

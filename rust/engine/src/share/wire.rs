@@ -9,6 +9,11 @@ use monedula_protocol::types::Uuid;
 use super::io::{AcknowledgePlan, Acquired, FetchedPartition, PlannedPartition, ShareAnswer, ShareFetchPlan};
 
 impl ShareFetchPlan {
+    /// The first version that can carry the request: 1 has no strict limit of records.
+    pub fn first_version(&self) -> i16 {
+        if self.is_strict { 2 } else { 1 }
+    }
+
     /// The request. `max_bytes`: the room for its answer; `min_bytes`: `fetch.min.bytes`.
     pub fn request<'a>(
         &self,

@@ -60,7 +60,7 @@ fn decisions_become_ranges_of_offsets_and_are_taken_once() {
     let taken = held.take_decided(None, BEGIN);
     assert_eq!(ranges(&taken), [range(100, 102, Accept), range(103, 104, Release), range(105, 105, Accept)]);
     assert!(held.take_decided(None, BEGIN).is_empty());
-    assert_eq!(held.undecided(), 4);
+    assert_eq!(held.undecided(BEGIN), 4);
     decide(&mut held, id, &one(6..10), Reject);
     assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(106, 109, Reject)]);
     assert_eq!(held.decide(id, &one(0..1), Accept), Decided::Unknown, "all was decided and told");
@@ -73,7 +73,7 @@ fn the_first_decision_counts_and_another_changes_nothing_at_all() {
     decide(&mut held, id, &one(4..5), Release);
     let conflict = held.decide(id, &one(0..10), Accept);
     assert_eq!(conflict, Decided::Conflict { row: 4, before: Some(Release) });
-    assert_eq!(held.undecided(), 9);
+    assert_eq!(held.undecided(BEGIN), 9);
     held.take_decided(None, BEGIN);
     assert_eq!(held.decide(id, &one(4..5), Reject), Decided::Conflict { row: 4, before: None });
 }
@@ -85,7 +85,7 @@ fn who_asks_for_the_next_batch_accepts_what_it_holds_and_nobody_elses() {
     held.accept_rest(7);
     assert_eq!(held.release_rest_of(7), 0, "nothing is left undecided");
     assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(100, 109, Accept)]);
-    assert_eq!((held.rows(other), held.undecided()), (Some(2), 2));
+    assert_eq!((held.rows(other), held.undecided(BEGIN)), (Some(2), 2));
     held.release_rest();
     assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(0, 1, Release)]);
 }
@@ -236,7 +236,7 @@ fn rows_that_were_handed_over_are_not_accepted_by_asking_for_the_next_batch() {
     assert_eq!(held.hand_over(id), [(t(0), 0..4), (t(1), 4..7)]);
     let other = hand_out(&mut held, 8, vec![part(2, &[(0, 50, 1)])]);
     held.accept_rest(7);
-    assert_eq!(held.undecided(), 8);
+    assert_eq!(held.undecided(BEGIN), 8);
     held.decide_undecided(id, 0..1, Accept);
     assert_eq!(held.release_rest_of(7), 0, "handlers have them");
     let taken = held.take_decided(None, BEGIN);
@@ -293,4 +293,21 @@ fn a_loop_over_records_ends_with_its_last_row() {
     assert!((0..10).all(|row| held.read(id, row, true, BEGIN)));
     assert!(!held.read(id, 10, true, BEGIN));
     assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(100, 109, Accept)]);
+}
+
+// Of a program that decides explicitly, and forgets some.
+#[test]
+fn rows_whose_locks_are_over_are_not_in_hand_and_are_forgotten_some_time_after() {
+    let (mut held, id) = ten();
+    decide(&mut held, id, &one(0..2), Accept);
+    held.take_decided(None, BEGIN);
+    assert_eq!((held.undecided(BEGIN), held.undecided(BEGIN + LOCK)), (8, 0));
+    let later = |held: &mut HeldRows, now: Now| held.hand_out(8, vec![part(1, &[(0, 0, 1)])], now);
+    later(&mut held, BEGIN + LONGEST + secs(299));
+    decide(&mut held, id, &one(2..3), Accept);
+    later(&mut held, BEGIN + LONGEST + secs(301));
+    let told = held.take_decided(Some(id), BEGIN + LONGEST + secs(301));
+    assert_eq!(told[0].1, Some(AcknowledgeError::LockLost), "what was decided is told of");
+    later(&mut held, BEGIN + LONGEST + secs(301));
+    assert_eq!(held.rows(id), None);
 }

@@ -206,6 +206,7 @@ fn named(error: &AcknowledgeError) -> &'static str {
     match error {
         AcknowledgeError::LockLost => "LockLost",
         AcknowledgeError::NotRenewed => "NotRenewed",
+        AcknowledgeError::NoRenewals => "NoRenewals",
         AcknowledgeError::LeaderMoved => "LeaderMoved",
         AcknowledgeError::SessionLost => "SessionLost",
         AcknowledgeError::Unknown { .. } => "Unknown",

@@ -114,14 +114,14 @@ impl LaneWorker {
     }
 
     /// Ends the task: its records are finished, although no handler has succeeded. `decision`: what becomes of those of a
-    /// share group, "accept", "release" or "reject".
+    /// share group, "accept", "release" or "reject", unless the handler has decided of them. Returns of how many that is so.
     #[pyo3(signature = (decision="accept"))]
-    fn finish(&self, decision: &str) -> PyResult<()> {
+    fn finish(&self, decision: &str) -> PyResult<usize> {
         let shared = self.shared.get()?;
         let mut state = shared.state();
-        state.decide(self.number, acknowledge_type(decision));
+        let decided = state.decide(self.number, acknowledge_type(decision));
         state.lanes.finish(self.number);
-        Ok(())
+        Ok(decided)
     }
 
     /// Ends the task: its records stay unfinished for good.

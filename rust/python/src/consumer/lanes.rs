@@ -46,10 +46,8 @@ pub(super) struct LaneState {
 impl LaneState {
     /// Decides what becomes of the rows of a worker's task, if they are of a share group. The lock of these is taken under
     /// that of the lanes: the run must not end between the two.
-    pub(super) fn decide(&self, worker: usize, decision: AcknowledgeType) {
-        if let Some((task, part)) = self.lanes.task(worker) {
-            part.decide(task.rows(), decision);
-        }
+    pub(super) fn decide(&self, worker: usize, decision: AcknowledgeType) -> usize {
+        self.lanes.task(worker).map_or(0, |(task, part)| part.decide(task.rows(), decision))
     }
 
     /// True once when there is what the reader waits for.

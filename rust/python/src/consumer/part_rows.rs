@@ -13,7 +13,7 @@ use monedula_engine::TopicPartition;
 use monedula_engine::lanes::{Reading, Report, RoundPart};
 use pyo3::prelude::*;
 
-use crate::record::{Columns, Record};
+use crate::record::{Columns, LockedBatch, Record};
 
 /// See the [module](self).
 pub(crate) struct PartRows {
@@ -49,12 +49,12 @@ impl PartRows {
     /// The rows of a share group's batch that are of one partition.
     pub(crate) fn locked(
         consumer: &Arc<ShareConsumer>,
-        batch: &HandedBatch,
+        (batch, locked): (&HandedBatch, &Arc<LockedBatch>),
         partition: TopicPartition,
         rows: &Range<usize>,
     ) -> Self {
         let all = &batch.columns.record_batch;
-        let columns = Columns::of(&all.slice(rows.start, rows.len()));
+        let columns = Columns::of(&all.slice(rows.start, rows.len())).locked(locked.clone(), rows.start);
         let memory_bytes = batch.columns.memory_bytes * rows.len() / all.num_rows().max(1);
         let owner = Owner::Share { consumer: Arc::downgrade(consumer), batch: batch.id, first_row: rows.start };
         Self { owner, partition: Some(partition), memory_bytes, columns, written: Mutex::default() }
@@ -95,13 +95,12 @@ impl PartRows {
         }
     }
 
-    /// Decides what becomes of rows of a share group, unless the handler has.
-    pub(super) fn decide(&self, rows: impl Iterator<Item = usize>, decision: AcknowledgeType) {
-        if let Owner::Share { consumer, batch, first_row } = &self.owner
-            && let Some(consumer) = consumer.upgrade()
-        {
-            rows.map(|row| first_row + row).for_each(|row| consumer.decide_undecided(*batch, row..row + 1, decision));
-        }
+    /// Decides what becomes of rows of a share group, unless the handler has. Returns of how many.
+    pub(super) fn decide(&self, rows: impl Iterator<Item = usize>, decision: AcknowledgeType) -> usize {
+        let Owner::Share { consumer, batch, first_row } = &self.owner else { return 0 };
+        let Some(consumer) = consumer.upgrade() else { return 0 };
+        let rows = rows.map(|row| first_row + row);
+        rows.map(|row| consumer.decide_undecided(*batch, row..row + 1, decision)).sum()
     }
 
     /// Whether the consumer still reads behind the part.

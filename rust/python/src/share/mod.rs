@@ -11,6 +11,7 @@ use monedula_client::blocking;
 use monedula_client::error::ClientError;
 use monedula_client::log::Log;
 use monedula_client::share::{AcknowledgeOutcome, AcknowledgeType, Decided, Scope, ShareConsumer, ShareHealth};
+use monedula_columns::ColumnSet;
 use monedula_engine::TopicPartition;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -27,7 +28,7 @@ use crate::interpreter::thread_ids::{share_thread_holder, this_thread};
 use crate::logging::{flush_log, follow};
 use crate::metric_registry::MetricRegistry;
 use crate::operation::Operation;
-use crate::record::Record;
+use crate::record::{LockedBatch, Record};
 use crate::runtime::{self, Own, SLICE, in_slices, not_run};
 use crate::seconds::{Seconds, seconds, unix_seconds};
 use crate::tokens::Settings;
@@ -59,8 +60,16 @@ impl ShareConsumerCore {
     ) -> PyResult<Self> {
         let settings = config::parse_share(py, settings)?;
         let has_delivery_count = columns.iter().flatten().any(|name| name == DELIVERY_COUNT);
-        let columns = columns.map(|names| names.into_iter().filter(|name| name != DELIVERY_COUNT).collect());
-        let columns = batch_columns(py, columns, headers, (&key, &value), None, settings.schema_registry.as_ref())?;
+        let mut columns: Option<Vec<_>> =
+            columns.map(|names| names.into_iter().filter(|name| name != DELIVERY_COUNT).collect());
+        // A batch of delivery counts alone: offsets are decoded in any case, and left out.
+        let counts_alone = columns.as_mut().filter(|names| has_delivery_count && names.is_empty());
+        let hidden = counts_alone.map_or(ColumnSet::NONE, |names| {
+            names.extend(ColumnSet::OFFSET.names().map(str::to_owned));
+            ColumnSet::OFFSET
+        });
+        let mut columns = batch_columns(py, columns, headers, (&key, &value), None, settings.schema_registry.as_ref())?;
+        columns.set = columns.set.without(hidden);
         let runtime = runtime::handle()?;
         let consumer = ShareConsumer::new(settings, columns, has_delivery_count, &runtime, config::seed());
         let consumer = Arc::new(consumer);
@@ -108,7 +117,8 @@ impl ShareConsumerCore {
             consumer.decide_undecided(batch.id, 0..batch.columns.record_batch.num_rows(), AcknowledgeType::Release);
             return Err(raised);
         }
-        Ok(Batch(batch, Some(Hold::Locks(Own::new(Arc::downgrade(consumer))))))
+        let locked = LockedBatch::new(consumer, batch.id);
+        Ok(Batch(batch, Some(Hold::Locks(Arc::new(locked)))))
     }
 
     /// Waits, in a thread of the core, until `next_batch` would return at once. Accepts the rows that `holder` holds.
@@ -176,9 +186,16 @@ impl ShareConsumerCore {
     }
 
     /// A loop over the records of a batch goes on to this row. `accepts`: the row before is accepted, if it is undecided.
-    /// False if there is no such row, or if its lock is over: it may be with another member.
-    fn read(&self, batch: &Bound<'_, Batch>, row: usize, accepts: bool) -> PyResult<bool> {
-        Ok(self.0.get()?.read(batch.get().0.id, row, accepts))
+    /// False if there is no such row, or if its lock is over: it may be with another member. Raises as `check_ended`.
+    fn read(&self, py: Python<'_>, batch: &Bound<'_, Batch>, row: usize, accepts: bool) -> PyResult<bool> {
+        self.0.get()?.read(batch.get().0.id, row, accepts).map_err(|error| to_py(py, error))
+    }
+
+    /// What this thread, or this task, was handed is accepted, unless decisions are explicit; as by asking for the next batch.
+    #[pyo3(signature = (holder=None))]
+    fn enter(&self, holder: Option<u64>) -> PyResult<()> {
+        self.0.get()?.enter(holder.unwrap_or_else(this_thread));
+        Ok(())
     }
 
     /// Nothing: a share group takes no partition away whose records are handled.
@@ -200,6 +217,11 @@ impl ShareConsumerCore {
     fn send_decided(&self) -> PyResult<()> {
         self.0.get()?.send_decided();
         Ok(())
+    }
+
+    /// Raises what ends the waits of this consumer: `wakeup()`, the end of the membership, or that it was closed.
+    fn check_ended(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.get()?.check_ended().map_err(|error| to_py(py, error))
     }
 
     /// True if undecided rows are accepted when the next batch is asked for.
@@ -338,10 +360,10 @@ impl ShareConsumerCore {
 impl ShareConsumerCore {
     /// The rows of a batch, by partition, for handlers that decide of each.
     pub(crate) fn hand_over(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<Vec<PartRows>> {
-        self.check_own(py, batch)?;
+        let locked = self.check_own(py, batch)?;
         let (consumer, Batch(batch, _)) = (self.0.get()?, batch.get());
         let parts = consumer.hand_over(batch.id).into_iter();
-        Ok(parts.map(|(partition, rows)| PartRows::locked(consumer, batch, partition, &rows)).collect())
+        Ok(parts.map(|(partition, rows)| PartRows::locked(consumer, (batch, locked), partition, &rows)).collect())
     }
 
     /// The batch in hand and the rows that are meant; no batch if it has no rows.
@@ -367,9 +389,15 @@ impl ShareConsumerCore {
         if rows.is_some_and(|rows| !rows.is_none()) {
             return Err(argument_error(py, "rows is for batches: a record is one row".into()));
         }
+        if let Some((batch, row)) = record.get().locked() {
+            return match self.is_own(batch)? {
+                true => Ok((Some(batch.id()), std::iter::once(row..row + 1).collect())),
+                false => Err(argument_error(py, "the record is not of this consumer".into())),
+            };
+        }
         let place = record.get().place(py).ok_or_else(|| {
-            let message =
-                "the record does not say where it is from: the columns topic, partition and offset are left out";
+            let message = "a copy of a record, or one of another consumer, which does not say where it is from: decide of the \
+                           record itself, or read the columns topic, partition and offset, too";
             argument_error(py, message.into())
         })?;
         let found = self.0.get()?.find(&TopicPartition::new(place.0, place.1), place.2);
@@ -377,23 +405,23 @@ impl ShareConsumerCore {
         Ok((Some(id), std::iter::once(row..row + 1).collect()))
     }
 
-    fn check_own(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<()> {
-        let consumer = self.0.get()?;
-        let is_own = match &batch.get().1 {
-            Some(Hold::Locks(of)) => std::ptr::eq(of.get()?.as_ptr(), Arc::as_ptr(consumer)),
-            _ => false,
-        };
-        match is_own {
-            true => Ok(()),
-            false => Err(argument_error(py, "the batch is not of this consumer".into())),
+    fn check_own<'b>(&self, py: Python<'_>, batch: &'b Bound<'_, Batch>) -> PyResult<&'b Arc<LockedBatch>> {
+        match &batch.get().1 {
+            Some(Hold::Locks(batch)) if self.is_own(batch)? => Ok(batch),
+            _ => Err(argument_error(py, "the batch is not of this consumer".into())),
         }
+    }
+
+    fn is_own(&self, batch: &LockedBatch) -> PyResult<bool> {
+        Ok(std::ptr::eq(batch.consumer()?.as_ptr(), Arc::as_ptr(self.0.get()?)))
     }
 
     /// The error about rows that are not in hand.
     fn over(&self, py: Python<'_>) -> PyErr {
         match self.0.get() {
             Ok(consumer) if !consumer.is_closed() => {
-                let reason = "all of it was decided and told to the broker before, or it is not of this consumer";
+                let reason = "all of it was decided and told to the broker before, its locks have been over for minutes, or it is \
+                              not of this consumer";
                 argument_error(py, reason.into())
             }
             Ok(_) => to_py(py, ClientError::Closed),
@@ -487,6 +515,7 @@ fn py_health<'py>(py: Python<'py>, health: &ShareHealth, is_closed: bool) -> PyR
     group.set_item("member_id", &status.member_id)?;
     group.set_item("epoch", status.epoch)?;
     group.set_item("topics", status.topics.iter().map(|topic| &**topic).collect::<Vec<_>>())?;
+    group.set_item("unknown_topics", health.unknown_topics.iter().map(|topic| &**topic).collect::<Vec<_>>())?;
     let assigned = status.assigned.keys().map(|at| (at.topic.to_string(), at.partition));
     group.set_item("assigned", assigned.collect::<Vec<_>>())?;
     group.set_item("heartbeats", health.figures.heartbeats.count)?;

@@ -79,8 +79,13 @@ fn of_numbers(py: Python<'_>, numbers: &[i64], count: usize) -> PyResult<Vec<Ran
     match rows.collect::<Result<Vec<usize>, i64>>() {
         Ok(mut rows) => {
             rows.sort_unstable();
-            rows.dedup();
-            Ok(joined(rows))
+            match rows.windows(2).find(|pair| pair[0] == pair[1]) {
+                None => Ok(joined(rows)),
+                Some(pair) => {
+                    let reason = "is named twice: a mask has booleans, such as of .astype(bool), and no 0 and 1";
+                    Err(BadArgument::of("rows", format!("row {} {reason}", pair[0])).to_py(py))
+                }
+            }
         }
         Err(number) => Err(BadArgument::of("rows", format!("the batch has no row {number}: it has {count}")).to_py(py)),
     }
