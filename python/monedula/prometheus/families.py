@@ -143,6 +143,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     *_gauges(
         READER,
+        ("group_unknown_topics", "group.unknown_topics", "Subscribed topics that do not exist."),
         ("budget_used_bytes", "budget_used_bytes", "Bytes of queued.max.bytes in use."),
         ("budget_bytes", "budget_bytes", "queued.max.bytes."),
         ("run_in_flight", "run_in_flight", "Records whose handler runs now."),
@@ -158,7 +159,6 @@ FAMILIES: tuple[Family, ...] = (
     *_gauges(
         CONSUMER,
         ("group_owned_partitions", "group.owned", "Partitions that the member owns."),
-        ("group_unknown_topics", "group.unknown_topics", "Subscribed topics that do not exist."),
         ("group_pending_commits", "group.pending_commits", "Commits without an answer."),
         ("group_last_heartbeat_seconds", "group.last_heartbeat_ago", "Seconds since the last heartbeat was answered."),
         ("group_lease_seconds", "group.lease_left", "Seconds until nothing is handed out without a heartbeat."),
