@@ -56,6 +56,24 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         monedula.ShareConsumer(SERVER, ["jobs/*"], group_id="g")
 
 
+@pytest.mark.parametrize("topics", [None, 5, [5], b"jobs"])
+def test_what_is_no_name_is_not_subscribed_to(topics: Any) -> None:
+    with monedula.ShareConsumer(SERVER, group_id="g") as consumer:
+        with pytest.raises(monedula.ArgumentError, match="is no topic's name; share groups subscribe to names"):
+            consumer.subscribe(topics)
+        with pytest.raises(monedula.ArgumentError, match=r"share\.auto\.offset\.reset of the group"):
+            consumer.subscribe({"jobs": 0})
+
+
+@pytest.mark.parametrize("client", [monedula.ShareConsumer, monedula.AsyncShareConsumer])
+async def test_offsets_and_records_are_not_committed(client: Any) -> None:
+    consumer = client(SERVER, group_id="g")
+    for what in ({("jobs", 0): 1}, "jobs", 5):
+        for commit in (consumer.commit, consumer.commit_async):
+            with pytest.raises(monedula.ArgumentError, match=r"expected a batch, or nothing.*accept\(record\)"):
+                commit(what)
+
+
 def test_settings_of_the_group_are_refused_with_where_they_belong() -> None:
     with pytest.raises(monedula.ConfigError, match=r"of the share group, not of its members: .*alter_configs"):
         monedula.ShareConsumer(SERVER, group_id="g", share_auto_offset_reset="earliest")
