@@ -126,6 +126,46 @@ def test_repr_and_health_say_what_it_is(ground: Ground, member: Member, group: s
     consumer.close()
 
 
+@pytest.mark.parametrize("protocol", ["auto", "classic", "consumer"])
+def test_a_consumer_is_told_that_the_group_may_be_a_share_group(
+    ground: Ground, member: Member, group: str, protocol: str
+) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(1))
+    one(member([topic]))
+    settings = {"bootstrap.servers": ground.bootstrap, "group.id": group, "group.protocol": protocol}
+    says = "(s a|it is a) share group.*use ShareConsumer or another group.id. If not, "
+    with monedula.Consumer(settings, [topic]) as consumer, pytest.raises(monedula.errors.GroupError, match=says):
+        consumer.poll(timeout=PATIENCE_SECONDS)
+
+
+def test_offsets_are_not_committed_to_a_share_group(ground: Ground, member: Member, group: str) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(1))
+    one(member([topic]))
+    with monedula.Consumer({"bootstrap.servers": ground.bootstrap, "group.id": group}) as consumer:
+        consumer.assign([(topic, 0)])
+        with pytest.raises(monedula.errors.GroupNotFoundError, match=f"{group} is no consumer group; .*ShareConsumer"):
+            consumer.commit({(topic, 0): 1})
+
+
+def test_lines_of_the_log_name_the_group(
+    ground: Ground, member: Member, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "monedula.groups")
+    topic = ground.topic()
+    ground.append(topic, range(2))
+    consumer = member([topic], share_renew_max_ms=0)
+    one(consumer)
+    lost = member([topic])
+    one(lost)  # once the locks are over
+    with pytest.raises(monedula.errors.AcknowledgeError):
+        consumer.commit()
+    consumer.close()
+    assert f"group {group}: {topic}-0: 2 records not acknowledged: the lock was over" in caplog.text
+    assert f"group {group}: left: " in caplog.text
+
+
 def test_topics_that_are_created_later_are_read(ground: Ground, member: Member) -> None:
     early, late = ground.topic(), ground.name("late")
     consumer = member([early, late])
@@ -185,7 +225,7 @@ def test_threads_hold_batches_of_their_own(ground: Ground, member: Member) -> No
 
 
 def test_what_a_thread_that_ends_leaves_undecided_is_released(
-    ground: Ground, member: Member, caplog: pytest.LogCaptureFixture
+    ground: Ground, member: Member, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = ground.topic()
     ground.append(topic, range(4))
@@ -196,7 +236,7 @@ def test_what_a_thread_that_ends_leaves_undecided_is_released(
     again = one(consumer)
     assert values(again) == [1, 2, 3]
     assert {record.delivery_count for record in again.records()} == {2}
-    assert "ended with 3 rows of which nothing was decided" in caplog.text
+    assert f"group {group}: a thread or task ended with 3 rows of which nothing was decided" in caplog.text
 
 
 async def test_what_a_task_that_ends_leaves_undecided_is_released(ground: Ground, group: str) -> None:
