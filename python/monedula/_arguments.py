@@ -216,6 +216,13 @@ def check_callable(name: str, function: object, awaits: bool) -> None:
             raise ArgumentError(f"{name}={function!r} is a coroutine function, which nobody awaits here; {alternative}")
 
 
+def checked_batch(what: object, otherwise: str) -> Batch:
+    """A batch, checked; `otherwise` is what the error says of anything else."""
+    if not isinstance(what, Batch):
+        raise ArgumentError(f"{what!r} {otherwise}")
+    return what
+
+
 def raw_commit(what: object) -> Batch | list[RawOffset] | None:
     if what is None or isinstance(what, Batch):
         return what

@@ -72,6 +72,7 @@ def raw_settings(
     *,
     example: str = "{'bootstrap.servers': 'localhost:9092'}",
     in_place_of_text: str = "",
+    client: str = "Consumer",
 ) -> RawSettings:
     """The settings of the dict and the keywords in the core's form, with the values of config providers.
 
@@ -83,6 +84,7 @@ def raw_settings(
         settings: the keywords.
         example: a dict that would do, for the error.
         in_place_of_text: what the error says if `config` is a text, which was meant for something else.
+        client: whose arguments and methods an error names for the settings of other clients.
     """
     if isinstance(config, RawSettings) and not settings:
         return config
@@ -90,7 +92,7 @@ def raw_settings(
         if config is not None and not isinstance(config, Mapping):
             hint = f"; {in_place_of_text}" if isinstance(config, str) and in_place_of_text else ""
             raise ConfigError(f"settings must be a dict such as {example}, not of type {type(config).__name__}{hint}")
-        return _raw(config, settings)
+        return _raw(config, settings, client)
     except ConfigError as error:
         error.__context__ = None
         raise error.with_traceback(None) from None  # without the frames below, which have values
@@ -98,9 +100,9 @@ def raw_settings(
         del config, settings
 
 
-def _raw(config: Settings | None, settings: Settings) -> RawSettings:
+def _raw(config: Settings | None, settings: Settings, client: str) -> RawSettings:
     given = [*(config or {}).items(), *settings.items()]
-    refuse_foreign(str(key) for key, _ in given)
+    refuse_foreign((str(key) for key, _ in given), client)
     providers = [item for item in given if _is_token_provider(*item)]
     raw = RawSettings(
         resolved([(_name(key), _text(key, value)) for key, value in given if not _is_token_provider(key, value)])
@@ -137,11 +139,11 @@ def _token_source(providers: list[tuple[Any, Any]], raw: RawSettings) -> TokenSo
         raise ConfigError(f"{key}: {error}", key=str(key)) from None
 
 
-def refuse_foreign(names: Iterable[str]) -> None:
-    """Refuse settings that only other clients have, with what to use instead."""
+def refuse_foreign(names: Iterable[str], client: str = "Consumer") -> None:
+    """Refuse settings that only other clients have, with what to use instead: of `client`, where they differ."""
     unknown = {name for name in names if dotted(name) not in _known_names()}
     if unknown:
-        refuse_settings(unknown)
+        refuse_settings(unknown, client)
 
 
 @cache

@@ -272,12 +272,16 @@ class FencedInstanceError(GroupError):
 class InconsistentGroupProtocolError(GroupError):
     """The members have no assignor in common. Give all of them a common one in `partition.assignment.strategy`.
 
-    The default of librdkafka's consumers is `range,roundrobin`.
+    The default of librdkafka's consumers is `range,roundrobin`. Raised too if the group is a share group: use
+    `ShareConsumer`, or another `group.id`.
     """
 
 
 class UnsupportedGroupProtocolError(GroupError):
-    """The broker does not support `group.protocol=consumer` (KIP-848). Set `classic` or `auto`."""
+    """The broker does not support `group.protocol=consumer` (KIP-848). Set `classic` or `auto`.
+
+    Raised too if the group is a share group: use `ShareConsumer`, or another `group.id`.
+    """
 
 
 class UnsupportedAssignorError(GroupError, ValueError):
@@ -465,7 +469,7 @@ class TopicExistsError(BrokerError):
 
 
 class GroupNotFoundError(GroupError, LookupError):
-    """The consumer group does not exist."""
+    """The group does not exist, or is no consumer group."""
 
 
 class AdminErrors(KafkaError):

@@ -177,6 +177,17 @@ def test_a_group_that_is_new_gets_offsets_of_a_topic(servers: str, where: str) -
     assert offsets(servers, "fresh") == {1: 4 if where == "--to 4" else 10}
 
 
+def test_an_offset_that_looks_like_a_time_is_told_how_times_are_written(servers: str) -> None:
+    time = "1796067079408"
+    for command in (
+        ("groups", "reset", "etl", "--to", time, "--yes"),
+        ("consume", "orders", "--from", time),
+        ("topics", "delete-records", "orders", "--before", time, "--yes"),
+    ):
+        assert problem(*command, servers=servers, code=1).rstrip().endswith(f"; for a time write @{time}")
+    assert "for a time" not in problem("groups", "reset", "etl", "--to", "77", "--yes", servers=servers, code=1)
+
+
 def test_a_group_that_has_committed_nothing_cannot_be_reset_as_a_whole(servers: str) -> None:
     # It exists with neither offsets nor members for a moment: once its only member has left.
     settings = {"bootstrap.servers": servers, "group.id": "idle", "enable.auto.commit": False}

@@ -47,6 +47,18 @@ def test_what_a_thread_left_is_finished_by_whoever_says_so(ground: Ground, membe
     until(lambda: committed(watching, topic) == [10], consumer)
 
 
+@pytest.mark.parametrize("method", ["finish", "hand_over"])
+def test_only_batches_are_finished_and_handed_over(ground: Ground, member: MemberFactory, method: str) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(1))
+    consumer = member(ground.name("group"), topic)
+    record = next(consumer.records())
+    with pytest.raises(
+        monedula.ArgumentError, match=r"is no batch .*; commit\(\{\(topic, partition\): offset\}\) commits"
+    ):
+        getattr(consumer, method)(record)
+
+
 @pytest.mark.both_protocols
 def test_rows_that_an_ended_thread_read_ahead_reach_another(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")

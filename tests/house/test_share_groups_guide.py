@@ -22,6 +22,27 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-@pytest.mark.parametrize("source", EXAMPLES)
+pytest_plugins = ["pytester"]
+
+
+@pytest.mark.parametrize("source", [each for each in EXAMPLES if "def test_" not in each])
 def test_an_example_runs_as_it_stands(broker: Broker, source: str) -> None:
     exec(compile(source.replace("localhost:9092", broker.bootstrap_servers), str(GUIDE), "exec"), {})
+
+
+def test_the_example_for_pytest_passes_where_nothing_is_configured(pytester: pytest.Pytester) -> None:
+    (source,) = (each for each in EXAMPLES if "def test_" in each)
+    pytester.makepyfile(source)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+def test_the_dead_letters_of_the_page_arrive(broker: Broker) -> None:
+    (source,) = (each for each in EXAMPLES if "errors.deadletterqueue" in each)
+    exec(compile(source.replace("localhost:9092", broker.bootstrap_servers), str(GUIDE), "exec"), {})
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    with monedula.ShareConsumer({**settings, "group.id": "resizers"}, topics=["jobs"]) as consumer:
+        batch = consumer.poll(timeout=10.0)
+        consumer.reject(batch)
+        consumer.commit()
+    letters = [record.value for each in monedula.read(settings, "dlq.jobs") for record in each.records()]
+    assert letters == [record.value for record in batch.records()] != []

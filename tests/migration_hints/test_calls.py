@@ -17,7 +17,7 @@ import kafka.admin
 import kafka.producer.future
 import monedula
 import pytest
-from monedula import AsyncConsumer, AsyncProducer, Consumer, Producer, ShareConsumer
+from monedula import AsyncConsumer, AsyncProducer, AsyncShareConsumer, Consumer, Producer, ShareConsumer
 from monedula._migration_hints.calls import CALLS
 from monedula._migration_hints.names import NAMES
 from monedula.admin import Admin, AsyncAdmin
@@ -75,6 +75,7 @@ def clients() -> Iterator[dict[type, Any]]:
         (Consumer, "list_topics", "Admin(settings).list_topics()"),
         (Consumer, "commitSync", "commit()"),
         (Consumer, "beginningOffsets", "here: beginning_offsets"),
+        (Consumer, "acknowledge", "monedula.ShareConsumer"),
         (AsyncConsumer, "getone", "records()"),
         (AsyncConsumer, "getmany", "poll("),
         (AsyncConsumer, "start", "nothing is to be started"),
@@ -138,6 +139,38 @@ def test_arguments_of_other_clients_are_explained(
 
     with pytest.raises(TypeError) as caught:
         asyncio.run(called()) if kind is AsyncConsumer else getattr(clients[Consumer], method)(**arguments)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "says"),
+    [
+        ("batches", {"until": "latest"}, "timeout=5.0 ends it"),
+        ("close", {"autocommit": False}, "the rest released"),
+        ("commit", {"offsets": {}}, "accept(record) decides"),
+        ("commit_async", {"offsets": {}}, "accept(record) decides"),
+        ("poll", {"timeout_ms": 1000}, "timeout=1.0"),
+        ("records", {"until": "latest"}, "timeout=5.0 ends it"),
+        ("run", {"handler": print, "order": "key"}, "a share group has no order"),
+        ("run", {"handler": print, "transaction": None}, "at least once"),
+        ("run", {"handler": print, "until": "latest"}, "timeout=5.0 ends it"),
+        ("subscribe", {"pattern": "orders.*"}, "subscribe(['jobs', 'mails'])"),
+        ("subscribe", {"topics": "orders", "on_assign": print}, "on_event=f"),
+        ("subscribe", {"topics": "orders", "on_assigned": print}, "on_event=f"),
+    ],
+)
+@pytest.mark.parametrize("kind", [ShareConsumer, AsyncShareConsumer])
+def test_arguments_that_a_share_consumer_lacks_are_explained(
+    kind: Any, method: str, arguments: dict[str, Any], says: str
+) -> None:
+    consumer = kind({**BROKER_FREE, "group.id": "queue"})
+
+    async def called() -> None:
+        await getattr(consumer, method)(**arguments)
+
+    unknown = next(name for name in arguments if name not in ("handler", "topics"))
+    with pytest.raises(TypeError, match=rf"^{method}\(\) takes no argument '{unknown}'; here: ") as caught:
+        asyncio.run(called()) if kind is AsyncShareConsumer else getattr(consumer, method)(**arguments)
     assert says in str(caught.value)
 
 
@@ -248,9 +281,15 @@ def test_who_takes_a_batch_for_a_message_is_told_where_the_records_are(broker: B
         batch.value()
     with pytest.raises(AttributeError, match=r"batch\.records\(\) yields them"):
         batch.items()  # kafka-python's poll() returns a dict
-    record = next(batch.records())
+    record: Any = next(batch.records())
     with pytest.raises(AttributeError, match=r"'Record' .*; here: there is none: errors are raised"):
         record.error()
+    with pytest.raises(AttributeError, match=r"'Batch' .*; here: .*ShareConsumer, such as consumer\.accept\(batch\)"):
+        batch.accept()
+    with pytest.raises(AttributeError, match=r"'Batch' .*; here: consumer\.commit\(batch\)"):
+        batch.commit()
+    with pytest.raises(AttributeError, match=r"'Record' .*; here: .*ShareConsumer, such as consumer\.accept\(record\)"):
+        record.accept()
     assert not hasattr(batch, "error")
     assert not hasattr(record, "error")
 
@@ -300,6 +339,7 @@ def test_no_name_that_is_explained_is_one_of_ours() -> None:
     [
         ("from monedula import KafkaConsumer", ImportError, "here: monedula.Consumer"),
         ("from monedula import Consumer, AIOKafkaProducer", ImportError, "here: monedula.AsyncProducer"),
+        ("from monedula import KafkaShareConsumer", ImportError, "here: monedula.ShareConsumer"),
         ("from monedula.admin import AdminClient", ImportError, "here: monedula.Admin"),
         ("import monedula; monedula.AdminClient", AttributeError, "here: monedula.Admin"),
         ("import monedula; monedula.ConfigResource", AttributeError, "here: monedula.admin.ConfigResource"),

@@ -16,7 +16,7 @@ import kafka
 import monedula
 import pytest
 from monedula._migration_hints import advice_for
-from monedula._migration_hints.settings import PREFIXES, SETTINGS
+from monedula._migration_hints.settings import OF_SHARE_CONSUMER, PREFIXES, SETTINGS
 
 from tests.interop.java import command
 from tests.kafka import KafkaUnavailable
@@ -102,7 +102,7 @@ def test_no_setting_of_ours_is_called_one_of_others() -> None:
 def test_advice_names_settings_that_exist() -> None:
     named = {
         name
-        for told in [*SETTINGS.values(), *PREFIXES.values()]
+        for told in [*SETTINGS.values(), *PREFIXES.values(), *OF_SHARE_CONSUMER.values()]
         for name in re.findall(r"(?<![\w.(])[a-z]+(?:\.[a-z0-9]+)+(?![\w(*])(?!\.\*)", told)
     }
     assert len(named) > 25
@@ -129,6 +129,33 @@ def test_who_gives_a_setting_of_another_client_is_told_what_to_use(client: type,
     assert str(caught.value).startswith(f"{name} is a setting of other clients; here: ")
     assert says in str(caught.value)
     assert caught.value.key == name
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("enable.auto.offset.store", "accept(batch)"),
+        ("enable.partition.eof", "batches(timeout=1.0)"),
+        ("key.deserializer", "ShareConsumer(settings, key=monedula.Json(schema))"),
+        ("value_deserializer", "ShareConsumer(settings, value=monedula.Json(schema))"),
+        ("rebalance_cb", "on_event=f"),
+        ("topic.blacklist", "subscribe(['jobs', 'mails'])"),
+        ("where", "filter the batch"),
+        ("assignors", "group.share.assignors"),
+    ],
+)
+def test_who_gives_such_a_setting_to_a_share_consumer_is_told_what_that_has(name: str, says: str) -> None:
+    for client in (monedula.ShareConsumer, monedula.AsyncShareConsumer):
+        with pytest.raises(monedula.ConfigError, match=f"{re.escape(name)} is .*; here: ") as caught:
+            client({**SERVERS, "group.id": "queue", name: "x"})
+        assert says in str(caught.value)
+        assert "finish(" not in str(caught.value)
+        assert caught.value.key == name
+
+
+def test_the_mode_of_a_share_consumer_is_no_setting_of_a_consumer() -> None:
+    with pytest.raises(monedula.ConfigError, match=r"^acknowledge is no setting, .*: ShareConsumer\(settings, ackn"):
+        monedula.Consumer(SERVERS, acknowledge="explicit")
 
 
 @pytest.mark.parametrize("name", ["value", "key", "columns", "headers"])

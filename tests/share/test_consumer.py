@@ -56,6 +56,24 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         monedula.ShareConsumer(SERVER, ["jobs/*"], group_id="g")
 
 
+@pytest.mark.parametrize("topics", [None, 5, [5], b"jobs"])
+def test_what_is_no_name_is_not_subscribed_to(topics: Any) -> None:
+    with monedula.ShareConsumer(SERVER, group_id="g") as consumer:
+        with pytest.raises(monedula.ArgumentError, match="is no topic's name; share groups subscribe to names"):
+            consumer.subscribe(topics)
+        with pytest.raises(monedula.ArgumentError, match=r"share\.auto\.offset\.reset of the group"):
+            consumer.subscribe({"jobs": 0})
+
+
+@pytest.mark.parametrize("client", [monedula.ShareConsumer, monedula.AsyncShareConsumer])
+async def test_offsets_and_records_are_not_committed(client: Any) -> None:
+    consumer = client(SERVER, group_id="g")
+    for what in ({("jobs", 0): 1}, "jobs", 5):
+        for commit in (consumer.commit, consumer.commit_async):
+            with pytest.raises(monedula.ArgumentError, match=r"expected a batch, or nothing.*accept\(record\)"):
+                commit(what)
+
+
 def test_settings_of_the_group_are_refused_with_where_they_belong() -> None:
     with pytest.raises(monedula.ConfigError, match=r"of the share group, not of its members: .*alter_configs"):
         monedula.ShareConsumer(SERVER, group_id="g", share_auto_offset_reset="earliest")
@@ -112,6 +130,46 @@ def test_repr_and_health_say_what_it_is(ground: Ground, member: Member, group: s
     with pytest.raises(monedula.errors.ClosedError):
         consumer.poll()
     consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["auto", "classic", "consumer"])
+def test_a_consumer_is_told_that_the_group_may_be_a_share_group(
+    ground: Ground, member: Member, group: str, protocol: str
+) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(1))
+    one(member([topic]))
+    settings = {"bootstrap.servers": ground.bootstrap, "group.id": group, "group.protocol": protocol}
+    says = "(s a|it is a) share group.*use ShareConsumer or another group.id. If not, "
+    with monedula.Consumer(settings, [topic]) as consumer, pytest.raises(monedula.errors.GroupError, match=says):
+        consumer.poll(timeout=PATIENCE_SECONDS)
+
+
+def test_offsets_are_not_committed_to_a_share_group(ground: Ground, member: Member, group: str) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(1))
+    one(member([topic]))
+    with monedula.Consumer({"bootstrap.servers": ground.bootstrap, "group.id": group}) as consumer:
+        consumer.assign([(topic, 0)])
+        with pytest.raises(monedula.errors.GroupNotFoundError, match=f"{group} is no consumer group; .*ShareConsumer"):
+            consumer.commit({(topic, 0): 1})
+
+
+def test_lines_of_the_log_name_the_group(
+    ground: Ground, member: Member, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "monedula.groups")
+    topic = ground.topic()
+    ground.append(topic, range(2))
+    consumer = member([topic], share_renew_max_ms=0)
+    one(consumer)
+    lost = member([topic])
+    one(lost)  # once the locks are over
+    with pytest.raises(monedula.errors.AcknowledgeError):
+        consumer.commit()
+    consumer.close()
+    assert f"group {group}: {topic}-0: 2 records not acknowledged: the lock was over" in caplog.text
+    assert f"group {group}: left: " in caplog.text
 
 
 def test_topics_that_are_created_later_are_read(ground: Ground, member: Member) -> None:
@@ -207,7 +265,7 @@ def test_threads_hold_batches_of_their_own(ground: Ground, member: Member) -> No
 
 
 def test_what_a_thread_that_ends_leaves_undecided_is_released(
-    ground: Ground, member: Member, caplog: pytest.LogCaptureFixture
+    ground: Ground, member: Member, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = ground.topic()
     ground.append(topic, range(4))
@@ -218,7 +276,7 @@ def test_what_a_thread_that_ends_leaves_undecided_is_released(
     again = one(consumer)
     assert values(again) == [1, 2, 3]
     assert {record.delivery_count for record in again.records()} == {2}
-    assert "ended with 3 rows of which nothing was decided" in caplog.text
+    assert f"group {group}: a thread or task ended with 3 rows of which nothing was decided" in caplog.text
 
 
 async def test_what_a_task_that_ends_leaves_undecided_is_released(ground: Ground, group: str) -> None:

@@ -22,6 +22,7 @@ _CAMEL = re.compile(r"(?<=[a-z])([A-Z])")
 
 
 _ARGUMENTS = {
+    "acknowledge": "ShareConsumer(settings, acknowledge='explicit')",
     "assignors": "Consumer(settings, assignors=[...])",
     "columns": "Consumer(settings, columns=['key', 'value'])",
     "headers": "Consumer(settings, headers=True)",
@@ -32,16 +33,25 @@ _ARGUMENTS = {
 """Arguments of our own clients, for users who put them into the dict of settings."""
 
 
-def refuse_settings(names: Iterable[str]) -> None:
+def refuse_settings(names: Iterable[str], client: str = "Consumer") -> None:
     """Refuse settings of other clients that this one does not have."""
+    from monedula._migration_hints.settings import OF_SHARE_CONSUMER
+
+    is_share = client == "ShareConsumer"
     for name in names:
+        dotted = name.strip().replace("_", ".")
+        if is_share and dotted in OF_SHARE_CONSUMER:
+            raise ConfigError(f"{name} is no setting of a share consumer; here: {OF_SHARE_CONSUMER[dotted]}", key=name)
         if name in _ARGUMENTS:
-            raise ConfigError(
-                f"{name} is no setting, but an argument beside the settings: {_ARGUMENTS[name]}", key=name
-            )
-        advice = advice_for(name.strip().replace("_", "."))
-        if advice is not None:
-            raise ConfigError(f"{name} is a setting of other clients; here: {advice}", key=name)
+            advice = _of_client(_ARGUMENTS[name], is_share)
+            raise ConfigError(f"{name} is no setting, but an argument beside the settings: {advice}", key=name)
+        told = advice_for(dotted)
+        if told is not None:
+            raise ConfigError(f"{name} is a setting of other clients; here: {_of_client(told, is_share)}", key=name)
+
+
+def _of_client(advice: str, is_share: bool) -> str:
+    return re.sub(r"\bConsumer\(", "ShareConsumer(", advice) if is_share else advice
 
 
 def advice_for(name: str) -> str | None:
@@ -96,12 +106,18 @@ def no_name(module: str, name: str, *, is_imported: bool, elsewhere: Iterable[st
     return AttributeError(f"{plain}; here: {advice}")
 
 
-def no_argument(method: str, keywords: Iterable[str]) -> TypeError:
-    """Make the error of keywords that a method of the core does not take; there is at least one."""
+def no_argument(method: str, keywords: Iterable[str], foreign: dict[str, str] | None = None) -> TypeError:
+    """Make the error of keywords that a method does not take, of which there is at least one.
+
+    Args:
+        method: its name.
+        keywords: the keywords.
+        foreign: the replacements, by keyword; those of all methods of this name if left out.
+    """
     from monedula._migration_hints.arguments import ARGUMENTS
 
     name = next(iter(keywords))
-    advice = ARGUMENTS.get(method, {}).get(name)
+    advice = (ARGUMENTS.get(method, {}) if foreign is None else foreign).get(name)
     if advice is None:
         return TypeError(f"{method}() got an unexpected keyword argument {name!r}")
     return TypeError(f"{method}() takes no argument {name!r}; here: {advice}")
@@ -113,8 +129,9 @@ def tells(kind: type[T]) -> type[T]:
     Attributes raise `AttributeError` and arguments raise `TypeError`, as other unknown ones do. Neither is in `dir()`
     or in a signature. A `TypeError` about an inherited method names this class.
     """
-    from monedula._migration_hints.arguments import ARGUMENTS
+    from monedula._migration_hints.arguments import ARGUMENTS, OF_SHARE_CONSUMER
 
+    of_kind = OF_SHARE_CONSUMER if kind.__name__.removeprefix("Async") == "ShareConsumer" else {}
     _own_methods(kind)
 
     def missing(self: object, name: str) -> Any:
@@ -129,10 +146,10 @@ def tells(kind: type[T]) -> type[T]:
     for each in kind.__mro__[:-1]:
         if not each.__module__.startswith("monedula."):
             continue
-        for name, arguments in ARGUMENTS.items():
+        for name in ARGUMENTS.keys() | of_kind.keys():
             method = vars(each).get(name)
             if isinstance(method, FunctionType) and getattr(kind, name) is method:
-                setattr(kind, name, _checked(method, arguments))
+                setattr(kind, name, _checked(method, ARGUMENTS.get(name, {}) | of_kind.get(name, {})))
     return kind
 
 
@@ -204,7 +221,7 @@ def _checked(method: FunctionType, foreign: dict[str, str]) -> Callable[..., Any
 
     def check(keywords: dict[str, Any]) -> None:
         if named := keywords.keys() & foreign.keys():
-            raise no_argument(method.__name__, named)
+            raise no_argument(method.__name__, named, foreign)
 
     if method.__code__.co_flags & CO_COROUTINE:
 

@@ -103,3 +103,31 @@ ALONE: dict[str, str] = {
     "seek": "seek(('orders', 0), 42), with the position as the second argument",
 }
 """Methods that take one argument in other clients, but two here."""
+
+_END = "timeout=5.0 ends it after so many seconds without a record; a queue has no end that is known before"
+BY_NAME = "share groups subscribe to names, such as subscribe(['jobs', 'mails'])"
+NO_CALLBACKS = (
+    'health()["group"]["assigned"] has the partitions, and on_event=f of the constructor sees joins and losses; rows '
+    "in hand stay locked whatever is assigned"
+)
+_NO_OFFSETS = "a share group has no offsets of members: accept(record) decides, and commit() tells the brokers"
+
+OF_SHARE_CONSUMER: dict[str, dict[str, str]] = {
+    "batches": {"max_wait": "fetch.max.wait.ms and fetch.min.bytes say how long brokers wait", "until": _END},
+    "close": {"autocommit": "what was decided is told to the brokers, and the rest released"},
+    "commit": {"message": _NO_OFFSETS, "offsets": _NO_OFFSETS},
+    "commit_async": {"message": _NO_OFFSETS, "offsets": _NO_OFFSETS},
+    "poll": {"update_offsets": _NO_OFFSETS},
+    "records": {"until": _END},
+    "run": {
+        "commit_interval": "each record is decided by itself, as soon as its handler has returned",
+        "order": "a share group has no order; that of a key or a partition is kept by run() of a Consumer",
+        "transaction": "a share group is at least once; run() of a Consumer has transactions",
+        "until": _END,
+    },
+    "subscribe": {
+        **dict.fromkeys(("exclude", "pattern", "server_pattern"), BY_NAME),
+        **dict.fromkeys(("listener", "on_assign", "on_assigned", "on_lost", "on_revoke", "on_revoked"), NO_CALLBACKS),
+    },
+}
+"""Arguments of other clients, and of a `Consumer`, that have another replacement in a `ShareConsumer`."""

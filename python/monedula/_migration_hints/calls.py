@@ -12,6 +12,9 @@ _FIELD = (
 )
 _NOT_YET = "it cannot be done with monedula yet; Kafka's own {} can"
 
+_OF_SHARE = "monedula.ShareConsumer has it, for share groups; a consumer group has finish(batch) and commit()"
+_DECIDE = "accept, release, reject and renew are methods of the ShareConsumer, such as consumer.accept({})"
+
 _NO_POSITIONS = (
     "a share group has no positions of members; Admin(settings).reset_group_offsets(group, ...) moves a group without "
     "members"
@@ -19,6 +22,7 @@ _NO_POSITIONS = (
 
 CALLS: dict[str, dict[str, str]] = {
     "Consumer": {
+        **dict.fromkeys(("accept", "acknowledge", "reject", "release", "renew"), _OF_SHARE),
         "bootstrap": _CONNECTED,
         "bootstrap_connected": _CONNECTED,
         "cluster_id": _CLUSTER_ID,
@@ -137,6 +141,8 @@ CALLS: dict[str, dict[str, str]] = {
         "topics": "Admin(settings).list_topics()",
     },
     "Batch": {
+        **dict.fromkeys(("accept", "acknowledge", "reject", "release", "renew"), _DECIDE.format("batch")),
+        **dict.fromkeys(("ack", "commit"), "consumer.commit(batch)"),
         "error": "errors are raised by the call that reads; " + _FIELD,
         **dict.fromkeys(("headers", "key", "offset", "partition", "timestamp", "topic", "value"), _FIELD),
         **dict.fromkeys(
@@ -149,6 +155,7 @@ CALLS: dict[str, dict[str, str]] = {
         ),
     },
     "Record": {
+        **dict.fromkeys(("accept", "ack", "acknowledge", "reject", "release", "renew"), _DECIDE.format("record")),
         "error": "there is none: errors are raised by the call that reads",
         "checksum": "checksums are verified for whole batches, see check.crcs",
         "latency": "a producer's metrics() have it",

@@ -42,6 +42,7 @@ NAMES: dict[str, str] = {
     "KafkaConsumer": "monedula.Consumer",
     "KafkaException": "monedula.KafkaError is the base of all errors",
     "KafkaProducer": "monedula.Producer",
+    "KafkaShareConsumer": "monedula.ShareConsumer",
     "Message": "monedula.Record",
     "MessageField": _PART,
     "Messages": "monedula.Batch",

@@ -5,6 +5,8 @@ kafka-python. Settings that this client has under the same name, or under an ali
 (`monedula.config_keys()`).
 """
 
+from monedula._migration_hints.arguments import BY_NAME, NO_CALLBACKS
+
 _LEAVE = "leave it out"
 _METRICS = "metrics() and health() have the figures whenever you ask; nothing is reported by itself"
 _LOGGING = 'logging.getLogger("monedula").setLevel("DEBUG") shows more; all that the client says goes to that logger'
@@ -202,3 +204,22 @@ SETTINGS: dict[str, str] = {
     "value.serializer": "Producer(settings, value=monedula.Avro(schema)), Protobuf or Json; bytes and texts without it",
 }
 """Full names, with the replacement."""
+
+_ACKNOWLEDGED = "commit_async().add_done_callback(f) calls f with the outcome, in the next call that waits"
+_NO_OFFSETS = f"brokers know what became of each record, and members have no offsets; {_LEAVE}"
+
+OF_SHARE_CONSUMER: dict[str, str] = {
+    "assignors": f"the brokers assign (group.share.assignors); {_LEAVE}",
+    **dict.fromkeys(("default.offset.commit.callback", "offset.commit.cb", "on.commit"), _ACKNOWLEDGED),
+    "enable.auto.offset.store": (
+        "what is undecided is accepted when the next batch is asked for; accept(batch) decides before, and "
+        "acknowledge='explicit' leaves all decisions to the program"
+    ),
+    "enable.partition.eof": "batches(timeout=1.0) and records(timeout=1.0) end after so many seconds without a record",
+    **dict.fromkeys(("offset.store.method", "offset.store.path", "offset.store.sync.interval.ms"), _NO_OFFSETS),
+    "rebalance.cb": NO_CALLBACKS,
+    "rebalance.timeout.ms": f"no rebalance waits for a member; {_LEAVE}",
+    "topic.blacklist": BY_NAME,
+    "where": "each record is delivered, to be decided; filter the batch, whose other rows are accepted with it",
+}
+"""Settings, and arguments of a `Consumer`, that have another replacement where the client is a `ShareConsumer`."""

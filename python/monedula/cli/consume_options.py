@@ -31,7 +31,7 @@ Group = Annotated[
     Option(
         "-g",
         "--group",
-        help="Read as a member of this group, commit what was written, until Ctrl-C.",
+        help="Read as a member of this consumer group, commit what was written, until Ctrl-C.",
         autocompletion=complete_groups,
     ),
 ]

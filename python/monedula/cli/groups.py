@@ -271,5 +271,5 @@ def delete(
             say(f"deleted {group}")
 
 
-HELP = "List, describe, watch, reset and delete groups."
+HELP = "List, describe, reset and delete groups; show their lag."
 COMMANDS = (("list", list_groups), ("describe", describe), ("lag", lag), *group_offsets.COMMANDS, ("delete", delete))

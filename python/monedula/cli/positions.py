@@ -1,6 +1,7 @@
 """Parses offsets, times, durations and partitions of the command line."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from monedula.cli.failures import UsageError
@@ -31,6 +32,12 @@ def place_of(text: str, option: str) -> Place:
             f"{TIME_TEXTS}"
         )
     return time
+
+
+def with_time(told: str, options: Mapping[str, object]) -> str:
+    """Add how a time is written, if an error names an offset that looks like one: 13 digits are ms since 1970."""
+    meant = [text for text in options.values() if isinstance(text, str) and re.fullmatch(r"\d{13}", text)]
+    return next((f"{told}; for a time write @{text}" for text in meant if text in told), told)
 
 
 def duration_of(text: str, option: str) -> timedelta:

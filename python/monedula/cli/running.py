@@ -103,12 +103,13 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 is_told = "bad_records" in (error.hint or "")
                 _end(name, told if is_told else f"{told}; --bad null or --bad drop goes on", FAILED)
             except (Failure, KafkaError) as error:
+                from monedula.cli.positions import with_time
                 from monedula.cli.similar import with_similar
 
                 cause = getattr(error, "cause", None) or error
                 # A text of the command itself may quote data, so no word of it is replaced.
                 told = str(error) if isinstance(error, Failure) else CommandWording().told(error)
-                _end(name, with_similar(told, cause, options), FAILED)
+                _end(name, with_time(with_similar(told, cause, options), options), FAILED)
             except BrokenPipeError:
                 _forget_stdout()
                 raise typer.Exit(_SIGNALLED + signal.SIGPIPE) from None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from monedula._arguments import as_text, check_callable, loses_values, seconds, topic_names
+from monedula._arguments import as_text, check_callable, checked_batch, loses_values, seconds, topic_names
 from monedula._monedula import Batch, ColumnSpec, ConsumerCore, MemberCore, PendingCallback
 from monedula.config import Unpicklable
 from monedula.errors import ArgumentError, ConfigError
@@ -26,6 +26,8 @@ Listener = Callable[[set[TopicPartition]], object]
 
 EventHook = Callable[["GroupEvent"], object]
 
+
+_NO_BATCH = "is no batch of this consumer; commit({(topic, partition): offset}) commits up to a single record"
 
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 
@@ -253,10 +255,10 @@ class GroupVerbs(Unpicklable):
             ArgumentError: without `group.id`, or if another consumer, or `read`, returned the batch.
             ClosedError: if the consumer is closed.
         """
-        self._member.finish(batch)
+        self._member.finish(checked_batch(batch, _NO_BATCH))
 
     def _split(self, batch: Batch, holder: int | None) -> list[Batch]:
-        return self._member.hand_over(batch, holder)
+        return self._member.hand_over(checked_batch(batch, _NO_BATCH), holder)
 
     def keep_alive(self) -> None:
         """Restart the time of `max.poll.interval.ms` during a long batch. May be called from any thread."""

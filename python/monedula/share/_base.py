@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from monedula._arguments import check_callable, topic_names, truth
+from monedula._arguments import check_callable, checked_batch, loses_values, topic_names, truth
 from monedula._config.client_names import ClientNames, names_in
 from monedula._health import patience, with_since
 from monedula._monedula import Batch, MetricRegistry, Record, Schema, ShareConsumerCore
@@ -49,6 +49,10 @@ UNREADABLE = (DecodeError, CorruptRecordError)
 _DELIVERY_COUNT = "deliveryCount"
 _SLICE_SECONDS = 0.2
 _MODE = "share.acknowledgement.mode"
+_NOT_COMMITTED = (
+    "cannot be committed: expected a batch, or nothing. A share group has no offsets of members: accept(record) "
+    "decides, and commit() tells the brokers"
+)
 
 
 class ShareConsumerBase(Unpicklable, RegisteredMetrics):
@@ -76,7 +80,7 @@ class ShareConsumerBase(Unpicklable, RegisteredMetrics):
         self._on_event = on_event
         self._events: deque[tuple[float, str, dict[str, Any]]] = deque()
         try:
-            raw = raw_settings(config, settings, in_place_of_text="topics go into topics=[...]")
+            raw = raw_settings(config, settings, in_place_of_text="topics go into topics=[...]", client="ShareConsumer")
         finally:
             del config, settings  # no traceback shows passwords as locals
         if acknowledge is not None:
@@ -126,9 +130,12 @@ class ShareConsumerBase(Unpicklable, RegisteredMetrics):
             ArgumentError: on a name that no topic can have, or none at all.
             ClosedError: if the consumer is closed.
         """
-        named = [topics] if isinstance(topics, str) else list(topics)
+        several = isinstance(topics, Iterable) and not isinstance(topics, (str, bytes))
         instead = "share groups subscribe to names, such as subscribe(['jobs', 'mails'])"
-        names = topic_names(named, instead, instead_of_pattern=instead)
+        if loses_values(topics):
+            begin = "share.auto.offset.reset of the group says where they begin"
+            raise ArgumentError(f"topics={topics!r}: {instead}; {begin}")
+        names = topic_names(topics if several else [topics], instead, instead_of_pattern=instead)
         self._core.subscribe(names)
         self._topics = set(names)
 
@@ -171,7 +178,7 @@ class ShareConsumerBase(Unpicklable, RegisteredMetrics):
         self._core.decide(what, rows, "accept")
 
     def release(self, what: Batch | Record, rows: Rows = None) -> None:
-        """Decide that rows are to be delivered again, to any member.
+        """Decide that rows are to be delivered again, to any member, at once: there is no delay.
 
         Once a record was delivered `share.delivery.count.limit` times, the broker does not deliver it any more.
         Arguments and errors as `accept`.
@@ -181,8 +188,10 @@ class ShareConsumerBase(Unpicklable, RegisteredMetrics):
     def reject(self, what: Batch | Record, rows: Rows = None) -> None:
         """Decide that rows cannot be processed: they are not delivered again, and go to the group's dead letters.
 
-        Arguments and errors as `accept`. Dead letters need Kafka 4.4, and `errors.deadletterqueue.topic.name` of the
-        group.
+        Arguments and errors as `accept`. Dead letters need Kafka 4.4, `errors.deadletterqueue.topic.name` of the group,
+        and a topic of that name, which begins with `dlq.`, with `errors.deadletterqueue.group.enable=true`. Otherwise
+        the rows are gone, and only the broker's log says so. `errors.deadletterqueue.copy.record.enable=true` of the
+        group keeps key and value.
         """
         self._core.decide(what, rows, "reject")
 
@@ -267,6 +276,11 @@ def _with_mode(raw: RawSettings, acknowledge: object) -> RawSettings:
         raise ConfigError(f"acknowledge and {_MODE} say the same; give one of them", key=_MODE)
     raw.append((_MODE, str(acknowledge)))
     return raw
+
+
+def batch_to_commit(what: object) -> Batch | None:
+    """The argument of `commit`, checked."""
+    return None if what is None else checked_batch(what, _NOT_COMMITTED)
 
 
 def acknowledged(

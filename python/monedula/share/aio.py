@@ -18,6 +18,7 @@ from monedula.share._base import (
     ShareConsumerBase,
     UnreadRows,
     acknowledged,
+    batch_to_commit,
     renewed,
 )
 from monedula.types.partitions import TopicPartition
@@ -86,13 +87,13 @@ class AsyncShareConsumer(ShareConsumerBase, HoldingClient):
 
         Cancelling the wait does not cancel the decisions.
         """
-        return self._commit(what, timeout, current_holder())
+        return self._commit(batch_to_commit(what), timeout, current_holder())
 
     def commit_async(
         self, what: Batch | None = None, *, timeout: float | None = None
     ) -> "asyncio.Task[dict[TopicPartition, int]]":
         """Tell the brokers what was decided, without waiting; the returned task may be awaited. As `commit`."""
-        return self._loop().task(self._core.commit(what, timeout, current_holder()), acknowledged)
+        return self._loop().task(self._core.commit(batch_to_commit(what), timeout, current_holder()), acknowledged)
 
     async def run(
         self,

@@ -19,6 +19,7 @@ from monedula.share._base import (
     ShareConsumerBase,
     UnreadRows,
     acknowledged,
+    batch_to_commit,
     renewed,
 )
 from monedula.types.partitions import TopicPartition
@@ -191,14 +192,14 @@ class ShareConsumer(ShareConsumerBase):
             ArgumentError: if `what` is a batch of another consumer.
             ClosedError: if the consumer is closed.
         """
-        return acknowledged(self._core.commit(what, timeout).outcome())
+        return acknowledged(self._core.commit(batch_to_commit(what), timeout).outcome())
 
     def commit_async(self, what: Batch | None = None, *, timeout: float | None = None) -> CommitFuture:
         """Tell the brokers what was decided, without waiting for the outcomes.
 
         Arguments as `commit`; the future's `result()` raises the errors of `commit`.
         """
-        operation = self._core.commit(what, timeout)
+        operation = self._core.commit(batch_to_commit(what), timeout)
         future = CommitFuture(operation, lambda: self._core.health()["last_error"], acknowledged)
         self._commits.append(future)
         return future

@@ -293,6 +293,12 @@ fn refused(group: &str, what: String, code: ErrorCode) -> ClientError {
         | ErrorCode::FencedInstanceId
         | ErrorCode::FencedMemberEpoch
         | ErrorCode::StaleMemberEpoch => ClientError::GroupInUse { group, code },
+        // Commits of who is no member create a group that does not exist: this one is of another kind.
+        ErrorCode::GroupIdNotFound => {
+            let detail = Some(format!("{group} is no consumer group; if it is a share group, use ShareConsumer"));
+            let group = Some(group);
+            ClientError::Refused(Box::new(Refused { what, code, detail, topic: None, partition: None, group }))
+        }
         code => ClientError::Broker { what, code },
     }
 }

@@ -18,7 +18,7 @@ use super::buffer::{Demand, ShareBuffer};
 use super::command::{AcknowledgeOutcome, Reply, ShareCommand};
 use crate::base::ClientBase;
 use crate::budget::{Budget, Charge};
-use crate::error::{ClientError, RequestError};
+use crate::error::{ClientError, RequestError, counted};
 use crate::group::calls::answer_of;
 use crate::group::handle::Figures;
 use crate::group::request_order::RequestOrder;
@@ -361,8 +361,13 @@ impl Running {
     }
 
     fn note(&self, event: GroupEvent) {
-        self.driver.base.log.record(kind(&event), || sentence(&event, true));
+        self.driver.base.log.record(kind(&event), || format!("{}: {}", self.group(), sentence(&event, true)));
         lock(&self.driver.observed).figures.take(event);
+    }
+
+    /// The group, as lines of the log name it.
+    fn group(&self) -> String {
+        format!("group {}", self.driver.base.log.group().unwrap_or_default())
     }
 
     fn call(&mut self, id: CallId, target: Target, call: Call) {
@@ -461,7 +466,8 @@ impl Running {
         let what = if is_renewal { "not renewed" } else { "not acknowledged" };
         lock(&self.driver.observed).unacknowledged += if is_renewal { 0 } else { records };
         self.driver.base.log.record(&kinds::ACKNOWLEDGEMENT_FAILED, || {
-            Entry::new(format!("{partition}: {records} records were {what}: {error}")).partition(partition)
+            let records = counted(records, "record");
+            Entry::new(format!("{}: {partition}: {records} {what}: {error}", self.group())).partition(partition)
         });
     }
 

@@ -35,8 +35,9 @@ impl Drop for Undecided {
         if rows > 0 {
             self.log.record(&kinds::ROWS_UNFINISHED, || {
                 format!(
-                    "a thread or task ended with {rows} rows of which nothing was decided: they are released, and \
-                     delivered again; accept() or commit() what is done before"
+                    "group {}: a thread or task ended with {rows} rows of which nothing was decided: they are released, \
+                     and delivered again; accept() or commit() what is done before",
+                    self.log.group().unwrap_or_default()
                 )
             });
         }

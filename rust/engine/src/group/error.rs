@@ -28,11 +28,11 @@ pub enum GroupError {
     },
     /// No assignor is common to all members.
     #[error(
-        "the members of the group {group} have no assignor in common (INCONSISTENT_GROUP_PROTOCOL): this one offers \
-         {assignors}. Set partition.assignment.strategy to one that the others have: consumers of librdkafka, such as \
-         confluent-kafka's, have range,roundrobin unless told otherwise, and Java's range,cooperative-sticky. To move a \
-         group from one assignor to another, have its members list both meanwhile. Or use another group.id. Of a share \
-         group, ShareConsumer is a member"
+        "{group} is a share group, or its members have no assignor in common (INCONSISTENT_GROUP_PROTOCOL). If it is a \
+         share group, use ShareConsumer or another group.id. If not, this member offers {assignors}: set \
+         partition.assignment.strategy to one that the others have. Consumers of librdkafka, such as confluent-kafka's, have \
+         range,roundrobin unless told otherwise, and Java's range,cooperative-sticky. To move a group from one assignor to \
+         another, have its members list both meanwhile"
     )]
     InconsistentProtocol {
         /// The group.
@@ -89,9 +89,9 @@ pub enum GroupError {
     },
     /// The broker does not support KIP-848, or does not allow it for this group.
     #[error(
-        "the broker does not offer the consumer group protocol of KIP-848 for the group {group} ({reason}): set \
-         group.protocol=classic, or group.protocol=auto to use it where it is offered. Of a share group, ShareConsumer is a \
-         member"
+        "the broker does not offer the consumer group protocol of KIP-848 for the group {group} ({}). If it is a share \
+         group, use ShareConsumer or another group.id. If not, set group.protocol=classic, or group.protocol=auto to use it \
+         where it is offered", reason.trim_end_matches('.')
     )]
     Unsupported {
         /// The group.

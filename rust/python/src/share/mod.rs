@@ -165,16 +165,20 @@ impl ShareConsumerCore {
         let kind = acknowledge_type(decision);
         let (id, ranges) = self.held(py, what, rows)?;
         let Some(id) = id else { return Ok(()) };
+        let rest = match consumer.config().share.is_implicit {
+            true => "; leave it out: what is undecided is accepted when the next batch is asked for",
+            false => "; leave it out",
+        };
         match py.detach(|| consumer.decide(id, &ranges, kind)) {
             Decided::Taken => Ok(()),
             Decided::Conflict { row, before: Some(before) } => {
-                let before = decided(before);
-                Err(argument_error(py, format!("row {row} was {before} before, and cannot be {}", decided(kind))))
+                let conflict = format!("row {row} was {} before, and cannot be {}", decided(before), decided(kind));
+                Err(argument_error(py, conflict + rest))
             }
-            Decided::Conflict { row, before: None } => Err(argument_error(
-                py,
-                format!("row {row} was decided before, and told to the broker: it cannot be {}", decided(kind)),
-            )),
+            Decided::Conflict { row, before: None } => {
+                let conflict = format!("row {row} was decided before, and told to the broker: it cannot be");
+                Err(argument_error(py, format!("{conflict} {}{rest}", decided(kind))))
+            }
             Decided::Unknown => Err(self.over(py)),
         }
     }
