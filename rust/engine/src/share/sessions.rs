@@ -90,6 +90,12 @@ impl ShareSessions {
     /// A newer view of the cluster.
     pub fn update_metadata(&mut self, cluster: &Arc<Cluster>) {
         self.cluster = cluster.clone();
+        for (node, session) in &mut self.nodes {
+            if let Some(request) = &mut session.in_flight {
+                request
+                    .note_moved(|partition, id| leader(cluster, partition, id).is_some_and(|leader| leader != *node));
+            }
+        }
     }
 
     /// Whether somebody waits for records. No fetch is sent otherwise: locks run from when the broker acquires.
@@ -208,7 +214,7 @@ impl ShareSessions {
         if answer.code != ErrorCode::None {
             self.refused(node, request, answer.code, now);
         } else {
-            let partitions = request.take_partitions();
+            let (partitions, moved) = (request.take_partitions(), request.take_moved());
             let deadline = request.sent + answer.lock_timeout;
             let (is_fetch, is_close) = (request.kind == RequestKind::Fetch, request.kind == RequestKind::Close);
             let has_waited = !request.max_wait.is_zero();
@@ -227,7 +233,7 @@ impl ShareSessions {
             if is_close {
                 self.session_over(node, &AcknowledgeError::Closed);
             } else if is_fetch {
-                self.take_records(node, answer, deadline, now);
+                self.take_records(node, answer, &moved, deadline, now);
             }
         }
         self.end_closing();
@@ -295,21 +301,16 @@ impl ShareSessions {
         let mut wanted: BTreeMap<i32, Partitions> = BTreeMap::new();
         for (partition, id) in &self.assigned {
             let waits = self.waits.get(partition).is_some_and(|wait| wait.until > now);
-            if let Some(leader) = self.leader(partition, *id).filter(|_| !waits) {
+            if let Some(leader) = leader(&self.cluster, partition, *id).filter(|_| !waits) {
                 wanted.entry(leader).or_default().insert((partition.clone(), *id));
             }
         }
         wanted
     }
 
-    fn leader(&self, partition: &TopicPartition, id: Uuid) -> Option<i32> {
-        let topic = self.cluster.topics.get(&partition.topic).filter(|topic| topic.id == id)?;
-        topic.partitions.get(&partition.partition)?.leader
-    }
-
     /// Asks for metadata while a partition has no leader, as after a restart of the whole cluster.
     fn refresh_leaders(&mut self, now: Now) {
-        let is_known = |(partition, id): (&TopicPartition, &Uuid)| self.leader(partition, *id).is_some();
+        let is_known = |(partition, id): (&TopicPartition, &Uuid)| leader(&self.cluster, partition, *id).is_some();
         if self.assigned.iter().all(is_known) {
             self.refresh = Wait { until: Now::ZERO, attempts: 0 };
         } else if self.refresh.until <= now {
@@ -384,7 +385,7 @@ impl ShareSessions {
         }
     }
 
-    fn take_records(&mut self, node: i32, answer: &ShareAnswer, deadline: Now, now: Now) {
+    fn take_records(&mut self, node: i32, answer: &ShareAnswer, moved: &Partitions, deadline: Now, now: Now) {
         for (index, answered) in answer.partitions.iter().enumerate() {
             let Some(known) = self.nodes.get(&node) else { continue };
             let session = known.id(node);
@@ -394,7 +395,8 @@ impl ShareSessions {
                 continue;
             }
             self.denied.remove(&Some(partition.clone()));
-            if !answered.acquired.is_empty() {
+            // The new leader may have given them out by now, also to this member.
+            if !answered.acquired.is_empty() && !moved.contains(&(partition.clone(), answered.topic_id)) {
                 // Also of leaders before this one.
                 let sessions = self.nodes.values_mut();
                 let outdated =
@@ -463,4 +465,9 @@ impl ShareSessions {
             self.outputs.push_back(ShareOutput::Closed);
         }
     }
+}
+
+fn leader(cluster: &Cluster, partition: &TopicPartition, id: Uuid) -> Option<i32> {
+    let topic = cluster.topics.get(&partition.topic).filter(|topic| topic.id == id)?;
+    topic.partitions.get(&partition.partition)?.leader
 }
