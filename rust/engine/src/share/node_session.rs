@@ -57,6 +57,8 @@ pub(super) struct NodeSession {
     pub(super) attempts: u32,
     /// True if the last answer with records had as many as the settings allow: there are likely to be more.
     pub(super) has_more: bool,
+    /// True if the last fetch got records.
+    pub(super) has_given: bool,
 }
 
 impl NodeSession {
@@ -141,7 +143,7 @@ impl NodeSession {
     pub(super) fn end(&mut self) -> Vec<Acknowledgement> {
         self.generation += 1;
         self.epoch = OPEN;
-        self.has_more = false;
+        (self.has_more, self.has_given) = (false, false);
         self.partitions.clear();
         let mut unsent = std::mem::take(&mut self.pending);
         unsent.append(&mut self.renewals);

@@ -146,9 +146,11 @@ impl ShareSessions {
     /// that is `ahead` of any call takes what there is: a decision that is made meanwhile would wait for its answer.
     pub fn fetch(&mut self, node: i32, ahead: bool, now: Now) -> ShareFetchPlan {
         let wanted = self.wanted(now).remove(&node).unwrap_or_default();
+        let gives = |(other, it): (&i32, &NodeSession)| *other != node && it.has_given && it.is_free(now);
+        let delays_another = self.settings.is_strict && self.nodes.iter().any(gives);
         let session = self.nodes.entry(node).or_default();
-        let max_wait = match (wanted.is_empty() || ahead, session.pending.is_empty()) {
-            // It only forgets partitions, or is ahead.
+        let max_wait = match (wanted.is_empty() || ahead || delays_another, session.pending.is_empty()) {
+            // It only forgets partitions, is ahead, or a broker that is likely to have records comes next.
             (true, _) => Duration::ZERO,
             (false, true) => self.settings.max_wait,
             // The outcome comes with the answer, and where answers are full there is something to take without a wait. If all
@@ -221,6 +223,9 @@ impl ShareSessions {
             self.settle(&answer.partitions, request, deadline);
             if let Some(session) = self.nodes.get_mut(&node) {
                 session.succeeded(partitions);
+                if is_fetch {
+                    session.has_given = answer.records() > 0;
+                }
                 match i32::try_from(answer.records()).unwrap_or(i32::MAX) {
                     0 => session.has_more &= !(is_fetch && has_waited),
                     records => session.has_more = records >= self.settings.max_records,

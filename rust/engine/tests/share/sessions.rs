@@ -371,6 +371,25 @@ fn a_strict_limit_asks_one_broker_at_a_time_in_turn() {
     assert_eq!(world.ready(), [1]);
 }
 
+// Of a topic of which one leader was idle, members with a strict limit got one answer each `fetch.max.wait.ms`.
+#[test]
+fn under_a_strict_limit_no_fetch_waits_for_records_while_another_broker_gives_some() {
+    let mut world = World::new(ShareSettings { is_strict: true, ..settings() }, &[(0, Some(1)), (1, Some(2))]);
+    let turn = |world: &mut World, node, acquired: &[(i64, i64)]| {
+        let max_wait = world.fetch(node).max_wait;
+        world.answer(node, vec![fetched(node - 1, acquired)]);
+        max_wait
+    };
+    assert_eq!(turn(&mut world, 1, &[(0, 0)]), ms(5000));
+    assert_eq!(turn(&mut world, 2, &[]), ms(0));
+    assert_eq!(turn(&mut world, 1, &[]), ms(5000), "nobody else has given any");
+    assert_eq!(turn(&mut world, 2, &[(0, 0)]), ms(5000));
+    assert_eq!(turn(&mut world, 1, &[]), ms(0));
+    world.fetch(2);
+    world.lose(2);
+    assert_eq!(turn(&mut world, 1, &[]), ms(5000), "it is gone");
+}
+
 #[test]
 fn renewals_go_alone_by_share_acknowledge_before_anything_else() {
     let (mut world, session) = World::with_records();
