@@ -4,7 +4,7 @@
 |---|---|
 | `lost` | a record that nobody has accepted or rejected, although the group had the time for it |
 | `twice` | a record of which a second acceptance or rejection was confirmed |
-| `after-end` | a record handed out after its end was confirmed; acquired before that it may be, if brokers failed since |
+| `after-end` | a record handed out after its end was confirmed; one acquired before may be, if brokers failed since |
 | `overlap` | a record that is handed out while the lock of another member that works on it is valid |
 | `repeated` | a record that is handed out again without a release, a refusal, an end or standstill of who had it |
 | `count` | a delivery count that does not rise, or rises by more than what is seen |
