@@ -178,6 +178,15 @@ def a_connection_that_ends_releases(script: Script) -> None:
 
 
 @scenario("ShareFetch")
+def any_connection_goes_on_with_a_session(script: Script) -> None:
+    member, _, topic = sharing(script)
+    member.take("takes all", topic=topic)
+    member.fetches = script.member("another connection")
+    member.acknowledge("releases some", topic, [(0, 1, [RELEASE])])
+    member.take("gets them")
+
+
+@scenario("ShareFetch")
 def delivers_so_often(script: Script) -> None:
     member, _, topic = sharing(script, batches=1, share_delivery_count_limit=4)
     script.record("more", None)

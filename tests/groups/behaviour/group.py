@@ -313,5 +313,7 @@ class Group:
         except AssertionError as error:
             path = self._directory / f"{self.group}.jsonl"
             save(self.history(), path)
-            states = {member.name: [sorted(member.owned), member.events[-3:]] for member in self.alive}
+            states = {
+                member.name: [sorted(member.owned), member.events[-3:], member.call("status")] for member in self.alive
+            }
             raise AssertionError(f"{error}: {states}\nthe history is {path}") from None

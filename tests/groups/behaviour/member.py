@@ -448,7 +448,7 @@ class Sharing(Member):
         try:
             self.consumer.commit(batch)
         except monedula.errors.AcknowledgeError as error:
-            for at, result in error.results.items():
+            for at, result in ((at, error.results[at]) for at in outcomes if at in error.results):
                 # Without offsets, what was taken only in part is not known.
                 is_known = not result.failed or (not result.rows and result.code != "UNKNOWN")
                 outcomes[at] = ("failed" if result.failed else "done") if is_known else "unknown"

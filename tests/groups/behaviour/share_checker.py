@@ -4,7 +4,7 @@
 |---|---|
 | `lost` | a record that nobody has accepted or rejected, although the group had the time for it |
 | `twice` | a record of which a second acceptance or rejection was confirmed |
-| `after-end` | a record that is handed out though its acceptance or rejection was confirmed, while no broker fails |
+| `after-end` | a record handed out after its end was confirmed; one acquired before may be, if brokers failed since |
 | `overlap` | a record that is handed out while the lock of another member that works on it is valid |
 | `repeated` | a record that is handed out again without a release, a refusal, an end or standstill of who had it |
 | `count` | a delivery count that does not rise, or rises by more than what is seen |
@@ -34,6 +34,7 @@ class _Row:
     """Until when `member` works on it under a valid lock; -1 from when it says what becomes of it."""
     may_come_again: bool = True
     ended_by: str = ""
+    ended_at: int = -1
     may_have_ended: bool = False
 
 
@@ -48,11 +49,13 @@ class ShareChecker:
 
     Args:
         truth: the log at the end.
+        lock_seconds: how long records are locked.
         ended: whether the group had the time to read everything.
     """
 
-    def __init__(self, truth: Truth, *, ended: bool = True) -> None:
+    def __init__(self, truth: Truth, *, lock_seconds: float, ended: bool = True) -> None:
         self._truth = truth
+        self._lock = round(lock_seconds * 1e9)
         self._ended = ended
         self._rows: defaultdict[tuple[TopicPartition, int], _Row] = defaultdict(_Row)
         self._batches: dict[tuple[str, int], _Batch] = {}
@@ -87,6 +90,7 @@ class ShareChecker:
         for topic, index, offset, deliveries, decision, checked in event["rows"]:
             partition, row = (topic, index), self._rows[(topic, index), offset]
             self._verdict.delivered += 1
+            self._check_end(name, partition, offset, event)
             self._check_row(name, partition, offset, deliveries, event["t"])
             values = self._truth.get(partition, ())[offset : offset + 1]
             if self._ended and crc(values) != checked:
@@ -95,12 +99,16 @@ class ShareChecker:
             row.lock_end, row.may_come_again = event["deadline"], False
             batch.rows.append((partition, offset, decision))
 
+    def _check_end(self, name: str, partition: TopicPartition, offset: int, event: Event) -> None:
+        row, asked_at = self._rows[partition, offset], event["deadline"] - self._lock
+        # A member may not know yet that a leader has moved, and with it the locks of what it has not handed out.
+        is_left_over = asked_at <= min(row.ended_at, self._excuse(STAGE, event["t"]))
+        if row.ended_by and not is_left_over:
+            self._found("after-end", name, partition, f"{offset} comes after {row.ended_by} ended it")
+
     def _check_row(self, name: str, partition: TopicPartition, offset: int, deliveries: int, now: int) -> None:
         row = self._rows[partition, offset]
         excuse = self._excuse(row.member, now)
-        # A member may not know yet that a broker is gone, and with it the locks of what it has not handed out.
-        if row.ended_by and self._excuse(STAGE, now) < row.at:
-            self._found("after-end", name, partition, f"{offset} comes after {row.ended_by} ended it")
         if now < row.lock_end and row.member != name and excuse < row.at:
             self._found(
                 "overlap", name, partition, f"{row.member} has {offset} for {(row.lock_end - now) / 1e9} s more"
@@ -140,7 +148,7 @@ class ShareChecker:
             if outcome == "done" and is_final:
                 if row.ended_by:
                     self._found("twice", name, partition, f"{offset} was ended by {row.ended_by} before")
-                row.ended_by = name
+                row.ended_by, row.ended_at = name, event["t"]
 
     def _excuse(self, name: str, now: int) -> int:
         """When the member or the brokers last got an excuse."""

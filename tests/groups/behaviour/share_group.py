@@ -49,7 +49,7 @@ class ShareGroup(Group):
             eventually("no lag", lambda: admin.group_lag(self.group).total == 0)
 
     def judge(self, truth: Truth, history: list[Event], **options: bool) -> Verdict:
-        return ShareChecker(truth, **options).check(history)
+        return ShareChecker(truth, lock_seconds=self.session_seconds, **options).check(history)
 
     def handed_out_again(self, held: Event) -> bool:
         """Whether every record of a batch was handed to somebody later."""

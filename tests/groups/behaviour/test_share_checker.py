@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.groups.behaviour.checker import SECOND, in_words
+from tests.groups.behaviour.checker import SECOND, Verdict, in_words
 from tests.groups.behaviour.history import Event, crc
 from tests.groups.behaviour.share_checker import STAGE, ShareChecker
 
 TOPIC = "t"
 TRUTH = {(TOPIC, 0): [str(offset).encode() for offset in range(8)]}
+
+LOCK_SECONDS = 10
 
 Plant = Callable[[list[Event]], None]
 
@@ -26,7 +28,7 @@ def told() -> list[Event]:
 
     def handed(member: str, *rows: tuple[int, int, str]) -> None:
         listed = [[TOPIC, 0, *row, crc(TRUTH[TOPIC, 0][row[0] : row[0] + 1])] for row in rows]
-        add(member, "batch", n=rows[0][0], rows=listed, deadline=(len(history) + 11) * SECOND)
+        add(member, "batch", n=rows[0][0], rows=listed, deadline=(len(history) + 1 + LOCK_SECONDS) * SECOND)
 
     def ended(member: str, number: int, outcome: str = "done") -> None:
         add(member, "finished", n=number)
@@ -104,11 +106,31 @@ def refuse(history: list[Event]) -> None:
     of(history, "b", "acknowledged", 4)["outcomes"][0][2] = "failed"
 
 
+def hand_out_what_was_done_while_brokers_failed(history: list[Event], seconds: float) -> None:
+    """`c` has 3 when brokers fail, and ends it; `a` has it after that, asked for so long after `c` got it."""
+    place = history.index(of(history, "c", "batch", 3))
+    got, ended = history[place], of(history, "c", "acknowledged", 3)
+    failing = [{"t": got["t"] + 1, "member": STAGE, "event": event} for event in ("disturbed", "quiet")]
+    late = {**got, "t": ended["t"] + 1, "member": "a", "n": 30, "deadline": got["deadline"] + int(seconds * SECOND)}
+    history.insert(history.index(ended) + 1, late)
+    history[place + 1 : place + 1] = failing
+
+
+def acquire_what_is_done(history: list[Event]) -> None:
+    hand_out_what_was_done_while_brokers_failed(history, 2.5)
+
+
+def keep_what_came_since_brokers_failed(history: list[Event]) -> None:
+    hand_out_what_was_done_while_brokers_failed(history, 0.5)
+
+
 PLANTED: list[tuple[Plant, set[str]]] = [
     (swap_value, {"corrupt"}),
     (never_end, {"lost", "refused"}),
     (end_twice, {"twice"}),
     (hand_out_what_is_done, {"after-end", "repeated", "twice"}),
+    (acquire_what_is_done, {"after-end"}),
+    (keep_what_came_since_brokers_failed, {"after-end"}),
     (hand_out_what_another_has, {"overlap", "repeated"}),
     (keep_the_count, {"count"}),
     (raise_the_count, {"count"}),
@@ -116,14 +138,24 @@ PLANTED: list[tuple[Plant, set[str]]] = [
 ]
 
 
+def checked(history: list[Event]) -> Verdict:
+    return ShareChecker(TRUTH, lock_seconds=LOCK_SECONDS).check(history)
+
+
 def test_a_history_without_errors_has_no_findings() -> None:
-    verdict = ShareChecker(TRUTH).check(told())
+    verdict = checked(told())
     assert not verdict.findings, in_words(verdict.findings)
     assert (verdict.committed, verdict.repeated) == ({(TOPIC, 0): 8}, 4)
+
+
+def test_what_a_member_had_before_brokers_failed_may_come_after_its_end() -> None:
+    history = told()
+    hand_out_what_was_done_while_brokers_failed(history, -0.5)
+    assert not checked(history).findings
 
 
 @pytest.mark.parametrize(("plant", "kinds"), PLANTED, ids=lambda value: getattr(value, "__name__", ""))
 def test_what_is_planted_is_found(plant: Plant, kinds: set[str]) -> None:
     history = told()
     plant(history)
-    assert ShareChecker(TRUTH).check(history).kinds == kinds
+    assert checked(history).kinds == kinds

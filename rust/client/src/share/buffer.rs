@@ -402,6 +402,8 @@ impl ShareBuffer {
     pub(super) fn due(&self, now: Now) -> (Vec<(Acknowledgement, Option<AcknowledgeError>)>, Vec<Acknowledgement>) {
         let mut state = self.state();
         let mut acknowledgements = Vec::new();
+        // Nothing is said of rows whose locks are over: the refusal would be of all that is said of their partition.
+        state.queue.retain(|rows| rows.part.deadline > now);
         if state.waiting == 0 {
             while let Some(place) = state.queue.iter().position(|rows| rows.release_due() <= now) {
                 let Some(rows) = state.queue.remove(place) else { break };

@@ -14,6 +14,7 @@ use monedula_engine::share::{AcknowledgeError, Acknowledgement, ShareSessions, S
 use monedula_engine::{Now, TopicPartition};
 use tokio::sync::{mpsc, oneshot};
 
+use super::answer_sizes::AnswerSizes;
 use super::buffer::{Demand, ShareBuffer};
 use super::command::{AcknowledgeOutcome, Reply, ShareCommand};
 use crate::base::ClientBase;
@@ -76,9 +77,6 @@ pub(super) struct Driver {
     pub(super) seed: u64,
 }
 
-/// What a record takes before one was seen.
-const FIRST_RECORD_BYTES: usize = 1 << 10;
-
 /// A call that waits for outcomes of acknowledgements.
 struct Awaiting {
     tickets: BTreeSet<u64>,
@@ -103,10 +101,7 @@ pub(super) struct Running {
     under_way: BTreeSet<u64>,
     renewals: BTreeSet<u64>,
     awaiting: Vec<Awaiting>,
-    /// What a record took in recent answers, on average of the one where it was most, and what the largest part did that a
-    /// partition had in one.
-    pub(super) record_bytes: usize,
-    pub(super) partition_bytes: usize,
+    pub(super) answer_sizes: AnswerSizes,
     pub(super) is_starved: bool,
     /// What the user's calls want of brokers, as of now.
     pub(super) demand: Demand,
@@ -193,8 +188,7 @@ impl Running {
             under_way: BTreeSet::new(),
             renewals: BTreeSet::new(),
             awaiting: Vec::new(),
-            record_bytes: FIRST_RECORD_BYTES,
-            partition_bytes: 0,
+            answer_sizes: AnswerSizes::default(),
             is_starved: false,
             demand: Demand::Nothing,
             refusing: BTreeMap::new(),

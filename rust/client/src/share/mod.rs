@@ -3,6 +3,7 @@
 //! acquired records into columns and decide what becomes of them. Nothing is fetched ahead of a call that waits: locks run
 //! from when a broker gives records out.
 
+mod answer_sizes;
 mod assembler;
 mod buffer;
 mod command;

@@ -25,9 +25,6 @@ use crate::tasks::caught;
 /// The least that a fetch takes of the budget. Brokers send one whole batch nevertheless.
 const LEAST_BYTES: usize = 1 << 10;
 
-/// The least that a fetch asks of each partition.
-const LEAST_PARTITION_BYTES: usize = 1 << 16;
-
 impl Running {
     /// Sends all requests that are due: fetches first, which take acknowledgements along, then what they left.
     pub(super) fn send_requests(&mut self) {
@@ -54,31 +51,10 @@ impl Running {
         }
     }
 
-    /// Bytes that have as many records as may be given. The broker looks at all record batches of what it may send, in
-    /// each partition, and then sends those of which it gives records: of 50 MB that was half of its work.
     fn likely_bytes(&self, node: i32) -> usize {
-        let partitions = match self.sessions.partition_count(node) {
-            0 => return usize::MAX,
-            partitions => partitions,
-        };
-        let records = usize::try_from(self.driver.buffer.max_records()).unwrap_or(usize::MAX);
-        // Locks may bound what a partition gives.
-        let bytes = records.saturating_mul(self.record_bytes).min(self.partition_bytes.saturating_mul(2));
-        bytes
-            .max(LEAST_PARTITION_BYTES)
-            .saturating_mul(partitions)
-            .max(usize::try_from(self.driver.base.config.fetch_min_bytes).unwrap_or(0))
-    }
-
-    /// Notes what the records of an answer took.
-    fn note_bytes(&mut self, response: &ShareFetchResponse<'_>, records: u64) {
-        let sizes = || response.responses.iter().flat_map(|topic| &topic.partitions).map(|it| it.records.len());
-        let records = usize::try_from(records).unwrap_or(usize::MAX);
-        if let Some(mean) = sizes().sum::<usize>().checked_div(records) {
-            self.record_bytes = (mean + 1).max(self.record_bytes - self.record_bytes / 8);
-            let largest = sizes().max().unwrap_or(0);
-            self.partition_bytes = largest.max(self.partition_bytes - self.partition_bytes / 8);
-        }
+        let (partitions, records) = (self.sessions.partition_count(node), self.driver.buffer.max_records());
+        let least = usize::try_from(self.driver.base.config.fetch_min_bytes).unwrap_or(0);
+        self.answer_sizes.likely_bytes(partitions, records).max(least)
     }
 
     fn send_fetch(&self, node: i32, plan: ShareFetchPlan, charge: Charge) {
@@ -148,7 +124,8 @@ impl Running {
         let endpoints = response.node_endpoints.iter();
         self.learn(endpoints.filter_map(|it| Endpoint::at(it.node_id, it.host, it.port, it.rack)).collect());
         let answer = ShareAnswer::of_fetch(&response);
-        self.note_bytes(&response, answer.records());
+        let partitions = response.responses.iter().flat_map(|topic| &topic.partitions);
+        self.answer_sizes.note(partitions.map(|partition| partition.records.len()), answer.records());
         self.sessions.answered(node, &answer, self.driver.buffer.now());
         if !self.take_outputs(Some((&frame, &response))) {
             self.driver.base.metrics.fetches_empty(1);

@@ -244,6 +244,9 @@ fn what_nobody_asks_for_is_released_before_its_lock_ends() {
     drop(call);
     let (acknowledgements, _) = world.buffer.due(later);
     assert_eq!(acknowledgements[0].0.ranges, [range(4, 9, Release)]);
+    world.push(world.part(1), encoded(0, 1), &[(0, 0, 1)]);
+    let (acknowledgements, _) = world.buffer.due(world.buffer.now() + LOCK);
+    assert!(acknowledgements.is_empty(), "the process stood still, and others have it by now");
 }
 
 // A fetch that waited at the broker for a call that had its rows kept their acknowledgements waiting, for 500 ms.

@@ -36,6 +36,8 @@ pub(super) struct InFlight {
     pub(super) acknowledgements: Vec<Acknowledgement>,
     /// The partitions of the session once the request has succeeded.
     partitions: Partitions,
+    /// Those of them that have had another leader since the request was sent: the locks of what it gets of them are gone.
+    moved: Partitions,
 }
 
 /// The session with one broker.
@@ -55,6 +57,8 @@ pub(super) struct NodeSession {
     pub(super) attempts: u32,
     /// True if the last answer with records had as many as the settings allow: there are likely to be more.
     pub(super) has_more: bool,
+    /// True if the last fetch got records.
+    pub(super) has_given: bool,
 }
 
 impl NodeSession {
@@ -99,7 +103,8 @@ impl NodeSession {
         }
         let planned = named.into_iter().map(planned).collect();
         let kind = RequestKind::Fetch;
-        self.in_flight = Some(InFlight { kind, sent: now, max_wait, acknowledgements, partitions: wanted });
+        let (partitions, moved) = (wanted, Partitions::new());
+        self.in_flight = Some(InFlight { kind, sent: now, max_wait, acknowledgements, partitions, moved });
         (self.epoch, planned, forgotten)
     }
 
@@ -112,8 +117,8 @@ impl NodeSession {
         let planned = by_partition(&acknowledgements).into_iter().map(planned).collect();
         let epoch = if kind == RequestKind::Close { CLOSE } else { self.epoch };
         let partitions = self.partitions.clone();
-        let max_wait = Duration::ZERO;
-        self.in_flight = Some(InFlight { kind, sent: now, max_wait, acknowledgements, partitions });
+        let (max_wait, moved) = (Duration::ZERO, Partitions::new());
+        self.in_flight = Some(InFlight { kind, sent: now, max_wait, acknowledgements, partitions, moved });
         (epoch, planned)
     }
 
@@ -138,7 +143,7 @@ impl NodeSession {
     pub(super) fn end(&mut self) -> Vec<Acknowledgement> {
         self.generation += 1;
         self.epoch = OPEN;
-        self.has_more = false;
+        (self.has_more, self.has_given) = (false, false);
         self.partitions.clear();
         let mut unsent = std::mem::take(&mut self.pending);
         unsent.append(&mut self.renewals);
@@ -149,6 +154,15 @@ impl NodeSession {
 impl InFlight {
     pub(super) fn take_partitions(&mut self) -> Partitions {
         std::mem::take(&mut self.partitions)
+    }
+
+    pub(super) fn take_moved(&mut self) -> Partitions {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// Notes the partitions that have another leader, as of now.
+    pub(super) fn note_moved(&mut self, has_moved: impl Fn(&TopicPartition, Uuid) -> bool) {
+        self.moved.extend(self.partitions.iter().filter(|(partition, id)| has_moved(partition, *id)).cloned());
     }
 }
 

@@ -90,6 +90,12 @@ impl ShareSessions {
     /// A newer view of the cluster.
     pub fn update_metadata(&mut self, cluster: &Arc<Cluster>) {
         self.cluster = cluster.clone();
+        for (node, session) in &mut self.nodes {
+            if let Some(request) = &mut session.in_flight {
+                request
+                    .note_moved(|partition, id| leader(cluster, partition, id).is_some_and(|leader| leader != *node));
+            }
+        }
     }
 
     /// Whether somebody waits for records. No fetch is sent otherwise: locks run from when the broker acquires.
@@ -140,9 +146,11 @@ impl ShareSessions {
     /// that is `ahead` of any call takes what there is: a decision that is made meanwhile would wait for its answer.
     pub fn fetch(&mut self, node: i32, ahead: bool, now: Now) -> ShareFetchPlan {
         let wanted = self.wanted(now).remove(&node).unwrap_or_default();
+        let gives = |(other, it): (&i32, &NodeSession)| *other != node && it.has_given && it.is_free(now);
+        let delays_another = self.settings.is_strict && self.nodes.iter().any(gives);
         let session = self.nodes.entry(node).or_default();
-        let max_wait = match (wanted.is_empty() || ahead, session.pending.is_empty()) {
-            // It only forgets partitions, or is ahead.
+        let max_wait = match (wanted.is_empty() || ahead || delays_another, session.pending.is_empty()) {
+            // It only forgets partitions, is ahead, or a broker that is likely to have records comes next.
             (true, _) => Duration::ZERO,
             (false, true) => self.settings.max_wait,
             // The outcome comes with the answer, and where answers are full there is something to take without a wait. If all
@@ -208,13 +216,16 @@ impl ShareSessions {
         if answer.code != ErrorCode::None {
             self.refused(node, request, answer.code, now);
         } else {
-            let partitions = request.take_partitions();
+            let (partitions, moved) = (request.take_partitions(), request.take_moved());
             let deadline = request.sent + answer.lock_timeout;
             let (is_fetch, is_close) = (request.kind == RequestKind::Fetch, request.kind == RequestKind::Close);
             let has_waited = !request.max_wait.is_zero();
             self.settle(&answer.partitions, request, deadline);
             if let Some(session) = self.nodes.get_mut(&node) {
                 session.succeeded(partitions);
+                if is_fetch {
+                    session.has_given = answer.records() > 0;
+                }
                 match i32::try_from(answer.records()).unwrap_or(i32::MAX) {
                     0 => session.has_more &= !(is_fetch && has_waited),
                     records => session.has_more = records >= self.settings.max_records,
@@ -227,7 +238,7 @@ impl ShareSessions {
             if is_close {
                 self.session_over(node, &AcknowledgeError::Closed);
             } else if is_fetch {
-                self.take_records(node, answer, deadline, now);
+                self.take_records(node, answer, &moved, deadline, now);
             }
         }
         self.end_closing();
@@ -294,21 +305,16 @@ impl ShareSessions {
         let mut wanted: BTreeMap<i32, Partitions> = BTreeMap::new();
         for (partition, id) in &self.assigned {
             let waits = self.waits.get(partition).is_some_and(|wait| wait.until > now);
-            if let Some(leader) = self.leader(partition, *id).filter(|_| !waits) {
+            if let Some(leader) = leader(&self.cluster, partition, *id).filter(|_| !waits) {
                 wanted.entry(leader).or_default().insert((partition.clone(), *id));
             }
         }
         wanted
     }
 
-    fn leader(&self, partition: &TopicPartition, id: Uuid) -> Option<i32> {
-        let topic = self.cluster.topics.get(&partition.topic).filter(|topic| topic.id == id)?;
-        topic.partitions.get(&partition.partition)?.leader
-    }
-
     /// Asks for metadata while a partition has no leader, as after a restart of the whole cluster.
     fn refresh_leaders(&mut self, now: Now) {
-        let is_known = |(partition, id): (&TopicPartition, &Uuid)| self.leader(partition, *id).is_some();
+        let is_known = |(partition, id): (&TopicPartition, &Uuid)| leader(&self.cluster, partition, *id).is_some();
         if self.assigned.iter().all(is_known) {
             self.refresh = Wait { until: Now::ZERO, attempts: 0 };
         } else if self.refresh.until <= now {
@@ -383,7 +389,7 @@ impl ShareSessions {
         }
     }
 
-    fn take_records(&mut self, node: i32, answer: &ShareAnswer, deadline: Now, now: Now) {
+    fn take_records(&mut self, node: i32, answer: &ShareAnswer, moved: &Partitions, deadline: Now, now: Now) {
         for (index, answered) in answer.partitions.iter().enumerate() {
             let Some(known) = self.nodes.get(&node) else { continue };
             let session = known.id(node);
@@ -393,7 +399,8 @@ impl ShareSessions {
                 continue;
             }
             self.denied.remove(&Some(partition.clone()));
-            if !answered.acquired.is_empty() {
+            // The new leader may have given them out by now, also to this member.
+            if !answered.acquired.is_empty() && !moved.contains(&(partition.clone(), answered.topic_id)) {
                 // Also of leaders before this one.
                 let sessions = self.nodes.values_mut();
                 let outdated =
@@ -462,4 +469,9 @@ impl ShareSessions {
             self.outputs.push_back(ShareOutput::Closed);
         }
     }
+}
+
+fn leader(cluster: &Cluster, partition: &TopicPartition, id: Uuid) -> Option<i32> {
+    let topic = cluster.topics.get(&partition.topic).filter(|topic| topic.id == id)?;
+    topic.partitions.get(&partition.partition)?.leader
 }

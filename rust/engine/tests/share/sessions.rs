@@ -297,6 +297,28 @@ fn a_decision_that_waits_is_not_sent_once_its_records_are_acquired_again() {
     assert_eq!(world.fetch(1).partitions[0].batches, [batch(5, 9, &[1])]);
 }
 
+// An answer of the old leader, which was long on its way, ended the new one's locks for the client: what was decided of those
+// rows was never sent, and the user was given them again.
+#[test]
+fn what_an_old_leader_gave_is_dropped_once_the_partition_has_another() {
+    let mut world = World::new(settings(), &[(0, Some(1)), (1, Some(1))]);
+    world.fetch(1);
+    world.lead(&[(0, Some(2)), (1, Some(1))]);
+    world.fetch(2);
+    world.answer(2, vec![fetched(0, &[(0, 9)])]);
+    let Some(ShareOutput::Acquired { session, .. }) = world.outputs.pop_front() else { panic!("nothing acquired") };
+    world.acknowledge(1, session, &[range(0, 9, Accept)]);
+    world.lead(&[(0, Some(1)), (1, Some(1))]);
+    world.answer(1, vec![fetched(0, &[(0, 4)]), fetched(1, &[(0, 4)])]);
+    let acquired = world.outputs.iter().map(|output| match output {
+        ShareOutput::Acquired { partition, .. } => partition.clone(),
+        output => panic!("{output:?}"),
+    });
+    assert_eq!(acquired.collect::<Vec<_>>(), [t(1)]);
+    let sent = world.acknowledge_next().map(|(node, plan)| (node, plan.partitions[0].batches.clone()));
+    assert_eq!(sent, Some((2, vec![batch(0, 9, &[1])])));
+}
+
 // A time that has passed would wake the driver again at once, for as long as the broker holds the fetch.
 #[test]
 fn what_was_waited_for_wakes_nobody_once_it_was_asked_for_again() {
@@ -347,6 +369,25 @@ fn a_strict_limit_asks_one_broker_at_a_time_in_turn() {
     world.fetch(2);
     world.answer(2, vec![]);
     assert_eq!(world.ready(), [1]);
+}
+
+// Of a topic of which one leader was idle, members with a strict limit got one answer each `fetch.max.wait.ms`.
+#[test]
+fn under_a_strict_limit_no_fetch_waits_for_records_while_another_broker_gives_some() {
+    let mut world = World::new(ShareSettings { is_strict: true, ..settings() }, &[(0, Some(1)), (1, Some(2))]);
+    let turn = |world: &mut World, node, acquired: &[(i64, i64)]| {
+        let max_wait = world.fetch(node).max_wait;
+        world.answer(node, vec![fetched(node - 1, acquired)]);
+        max_wait
+    };
+    assert_eq!(turn(&mut world, 1, &[(0, 0)]), ms(5000));
+    assert_eq!(turn(&mut world, 2, &[]), ms(0));
+    assert_eq!(turn(&mut world, 1, &[]), ms(5000), "nobody else has given any");
+    assert_eq!(turn(&mut world, 2, &[(0, 0)]), ms(5000));
+    assert_eq!(turn(&mut world, 1, &[]), ms(0));
+    world.fetch(2);
+    world.lose(2);
+    assert_eq!(turn(&mut world, 1, &[]), ms(5000), "it is gone");
 }
 
 #[test]

@@ -14,8 +14,8 @@ use monedula_protocol::messages::share_acknowledge::ShareAcknowledgeRequest;
 use monedula_protocol::messages::share_fetch::ShareFetchRequest;
 use monedula_protocol::types::Uuid;
 
-use crate::leaders::Expected;
-use crate::network::{Link, Pid};
+use crate::leaders::{Expected, Sender};
+use crate::network::{Connection, Link, Pid};
 use crate::plan::GROUP;
 use crate::rules::Rule;
 use crate::world::{Event, World};
@@ -167,14 +167,14 @@ impl World {
     fn work(&mut self, link: Link) {
         let ms = self.ms();
         let Some(connection) = self.network.links.get_mut(&link).filter(|link| link.broker_open) else { return };
-        let (node, pid) = (connection.node, connection.pid);
+        let sender = sender(link, connection);
         let (Some(broker), Some(request)) = (connection.broker, connection.arrived.front()) else { return };
         connection.busy = true;
         let (frame, body) = (request.frame.clone(), request.body.clone());
         if let Some((epoch, planned)) = body.planned() {
             let is_fetch = matches!(body, Body::Fetch(_));
             let batches: Vec<_> = planned.iter().map(|it| (self.named(it), it.batches.clone())).collect();
-            let expected = self.leaders.request((node, pid, link), epoch, is_fetch, &batches, ms);
+            let expected = self.leaders.request(sender, epoch, is_fetch, &batches, ms);
             let Some(connection) = self.network.links.get_mut(&link) else { return };
             let Some(request) = connection.arrived.front_mut() else { return };
             request.expected = expected;
@@ -225,15 +225,16 @@ impl World {
 
     fn reply(&mut self, link: Link, frame: Bytes) {
         let Some(connection) = self.network.links.get_mut(&link) else { return };
-        let (pid, node, is_late) = (connection.pid, connection.node, !connection.client_open);
+        let sender = sender(link, connection);
+        let Sender { node, pid, has_given_up, .. } = sender;
         connection.busy = false;
         let Some(request) = connection.arrived.pop_front() else { return };
-        if is_late {
+        if has_given_up {
             self.figures.met("late answers", 1);
         }
         if let Some(answer) = request.answer(&frame) {
             self.trace(|| format!("n{node} -> p{pid} #{} {:?}", request.id, answer.share));
-            self.judge_answer(node, pid, &request, &answer.share);
+            self.judge_answer(sender, &request, &answer.share);
         }
         let api = request.body.api();
         if let Some(index) = self.lose.iter().position(|lost| *lost == api) {
@@ -250,8 +251,8 @@ impl World {
     }
 
     /// Compares an answer with what the model says, and gives the member what it acquires.
-    fn judge_answer(&mut self, node: i32, pid: Pid, request: &Request, answer: &ShareAnswer) {
-        let (expected, ms) = (&request.expected, self.ms());
+    fn judge_answer(&mut self, sender: Sender, request: &Request, answer: &ShareAnswer) {
+        let (pid, expected, ms) = (sender.pid, &request.expected, self.ms());
         let is_fetch = matches!(request.body, Body::Fetch(_));
         let mut wrong = (expected.is_refused != (answer.code != ErrorCode::None))
             .then(|| format!("#{} of p{pid} is answered {:?}, not {expected:?}", request.id, answer.code));
@@ -267,7 +268,7 @@ impl World {
                 Some(None) if was_applied => {
                     let of = |it: &&PlannedPartition| (it.topic_id, it.partition) == (told.topic_id, told.partition);
                     let planned = request.body.planned().and_then(|(_, planned)| planned.iter().find(of));
-                    planned.into_iter().for_each(|it| self.leaders.apply(node, pid, &partition, &it.batches, ms));
+                    planned.into_iter().for_each(|it| self.leaders.apply(sender, &partition, &it.batches, ms));
                 }
                 _ => {}
             }
@@ -324,6 +325,10 @@ impl World {
             self.close_link(link, "the process is gone");
         }
     }
+}
+
+fn sender(link: Link, connection: &Connection<Request>) -> Sender {
+    Sender { node: connection.node, pid: connection.pid, link, has_given_up: !connection.client_open }
 }
 
 pub(crate) type Network = crate::network::Network<Option<ConnectionPurpose>, Request>;

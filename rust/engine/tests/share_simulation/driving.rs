@@ -117,6 +117,9 @@ impl World {
         let (now, bug) = (self.now, self.bug);
         let Some(process) = self.processes.get_mut(&pid) else { return };
         let mut acknowledgements = Vec::new();
+        if bug != Some(Bug::KeepRows) && bug != Some(Bug::IgnoreDeadline) {
+            process.queue.retain(|rows| rows.part.deadline > now);
+        }
         if !process.is_calling() && bug != Some(Bug::KeepRows) {
             while let Some(place) = process.queue.iter().position(|rows| rows.release_due() <= now) {
                 let Some(rows) = process.queue.remove(place) else { break };

@@ -68,7 +68,7 @@ impl World {
                 }
                 state => match self.leaders.losses.get(&(pid, partition.clone(), offset)) {
                     // It may not know that yet.
-                    Some(Loss::Session | Loss::Moved) => self.figures.met("unnoticed losses", 1),
+                    Some(Loss::Session | Loss::Moved | Loss::GivenUp) => self.figures.met("unnoticed losses", 1),
                     loss => return self.fail(Rule::Late, text(&format!("is {state:?}, after {loss:?}"))),
                 },
             }

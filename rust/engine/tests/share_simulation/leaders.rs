@@ -51,10 +51,23 @@ pub(crate) enum Loss {
     /// The session ended, or its connection.
     Session,
     Moved,
+    /// A request of the session before, which the member had given up, came late: sessions are of a member, and as in Kafka
+    /// any connection goes on with them, if it has the epoch that is due.
+    GivenUp,
 }
 
 /// An offset that a member had, and when its lock had begun.
 pub(crate) type Lost = (Pid, TopicPartition, i64, i64);
+
+/// Who sends a request, to which node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender {
+    pub(crate) node: i32,
+    pub(crate) pid: Pid,
+    pub(crate) link: Link,
+    /// The process has closed the connection, and waits for no answer.
+    pub(crate) has_given_up: bool,
+}
 
 /// What the leader of a session has to answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -233,12 +246,13 @@ impl Leaders {
     /// acknowledgements do not matter here.
     pub(crate) fn request(
         &mut self,
-        (node, pid, link): (i32, Pid, Link),
+        sender: Sender,
         epoch: i32,
         is_fetch: bool,
         batches: &[(TopicPartition, Vec<AcknowledgementBatch>)],
         now_ms: i64,
     ) -> Expected {
+        let Sender { node, pid, link, .. } = sender;
         let session = self.sessions.get(&(node, pid)).copied();
         let is_refused = match (epoch, session) {
             (0, _) => !is_fetch || batches.iter().any(|(_, batches)| !batches.is_empty()),
@@ -251,7 +265,7 @@ impl Leaders {
             return expected;
         }
         for (partition, batches) in batches.iter().filter(|(_, batches)| !batches.is_empty()) {
-            let applied = self.acknowledge(node, pid, partition, batches, now_ms);
+            let applied = self.acknowledge(sender, partition, batches, now_ms);
             expected.applied.insert(partition.clone(), applied);
         }
         match epoch {
@@ -268,12 +282,12 @@ impl Leaders {
     /// Applies acknowledgements of one partition, all or none. Returns whether they were; `None` if a leader may do either.
     fn acknowledge(
         &mut self,
-        node: i32,
-        pid: Pid,
+        sender: Sender,
         partition: &TopicPartition,
         batches: &[AcknowledgementBatch],
         now_ms: i64,
     ) -> Option<bool> {
+        let Sender { node, pid, .. } = sender;
         let known = self.partitions.get(partition).filter(|known| known.leader == Some(node));
         let Some(known) = known else { return Some(false) };
         let (start, latest_start) = (known.start(false), known.start(true));
@@ -296,15 +310,14 @@ impl Leaders {
         if !current.into_iter().all(is_his) {
             return Some(false);
         }
-        self.apply(node, pid, partition, batches, now_ms);
+        self.apply(sender, partition, batches, now_ms);
         Some(true)
     }
 
     /// Applies acknowledgements to those of the records that the member has.
     pub(crate) fn apply(
         &mut self,
-        node: i32,
-        pid: Pid,
+        Sender { node, pid, has_given_up, .. }: Sender,
         partition: &TopicPartition,
         batches: &[AcknowledgementBatch],
         now_ms: i64,
@@ -313,11 +326,17 @@ impl Leaders {
         let Some(known) = self.partitions.get_mut(partition) else { return };
         for (offset, kind) in offsets(batches) {
             let kind = AcknowledgeType::ALL[kind as usize];
-            self.applied.entry((pid, partition.clone(), offset)).or_default().push((now_ms, node, kind));
+            let row = (pid, partition.clone(), offset);
+            if !has_given_up {
+                self.applied.entry(row.clone()).or_default().push((now_ms, node, kind));
+            }
             let Some(record) = known.record(offset) else { continue };
             let State::Acquired { by, due_ms, .. } = &mut record.state else { continue };
             if *by != pid {
                 continue;
+            }
+            if has_given_up && kind != AcknowledgeType::Renew {
+                self.losses.insert(row, Loss::GivenUp);
             }
             match kind {
                 AcknowledgeType::Renew => *due_ms = now_ms + lock_ms,
