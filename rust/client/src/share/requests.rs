@@ -1,9 +1,9 @@
 //! Requests of share sessions: credit for fetches, sending, and taking the answers.
 
 use bytes::Bytes;
-use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fault;
 use monedula_engine::share::{AcknowledgePlan, HeldPart, ShareAnswer, ShareFetchPlan, ShareOutput};
+use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
@@ -32,6 +32,10 @@ impl Running {
     /// Sends all requests that are due: fetches first, which take acknowledgements along, then what they left.
     pub(super) fn send_requests(&mut self) {
         let now = self.driver.buffer.now();
+        if self.driver.base.config.fetch_min_bytes > 1 {
+            // A fetch that takes them along waits for nothing, and would bring whatever is there.
+            self.send_acknowledgements(now);
+        }
         let ready = self.sessions.ready_nodes(now);
         // The same part of the budget as a consumer's fetches have; the rest is for answers larger than asked.
         let ceiling = self.driver.budget.limit() / 8 * 5;
@@ -49,6 +53,10 @@ impl Running {
                 None => self.is_starved = true,
             }
         }
+        self.send_acknowledgements(now);
+    }
+
+    fn send_acknowledgements(&mut self, now: Now) {
         while let Some((node, plan)) = self.sessions.acknowledge_next(now) {
             self.send_acknowledge(node, plan);
         }

@@ -55,6 +55,8 @@ pub(super) struct NodeSession {
     pub(super) attempts: u32,
     /// True if the last answer with records had as many as the settings allow: there are likely to be more.
     pub(super) has_more: bool,
+    /// When a fetch brought no records, if the last one did not.
+    pub(super) empty_at: Option<Now>,
 }
 
 impl NodeSession {
@@ -138,7 +140,7 @@ impl NodeSession {
     pub(super) fn end(&mut self) -> Vec<Acknowledgement> {
         self.generation += 1;
         self.epoch = OPEN;
-        self.has_more = false;
+        (self.has_more, self.empty_at) = (false, None);
         self.partitions.clear();
         let mut unsent = std::mem::take(&mut self.pending);
         unsent.append(&mut self.renewals);
