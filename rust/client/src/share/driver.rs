@@ -10,7 +10,7 @@ use monedula_engine::group::share::{ShareMember, ShareStatus};
 use monedula_engine::group::{
     self, Call, CallError, CallId, GroupEvent, GroupResponse, Input, Subscription, Target, TopicInfo,
 };
-use monedula_engine::share::{AcknowledgeError, Acknowledgement, ShareSessions, ShareSettings};
+use monedula_engine::share::{AcknowledgeError, Acknowledgement, SessionId, ShareSessions, ShareSettings};
 use monedula_engine::{Now, TopicPartition};
 use tokio::sync::{mpsc, oneshot};
 
@@ -35,6 +35,8 @@ use crate::tasks::caught;
 pub(super) enum Event {
     Fetched { node: i32, answer: Result<(Frame, i16), RequestError>, charge: Charge },
     Acknowledged { node: i32, answer: Result<(Frame, i16), RequestError> },
+    /// The connection of a session has ended.
+    Disconnected(SessionId),
     Called { id: CallId, outcome: Result<GroupResponse, CallError> },
 }
 
@@ -115,6 +117,10 @@ impl Driver {
         let (buffer, budget) = (self.buffer.clone(), self.budget.clone());
         let mut running = Running::new(self, events);
         while !running.is_done {
+            // What a call decided comes before its wait, and a fetch for the wait takes it along.
+            while let Ok(command) = commands.try_recv() {
+                running.command(command);
+            }
             running.work();
             if running.is_done {
                 break;
@@ -124,9 +130,6 @@ impl Driver {
                 command = commands.recv() => {
                     let Some(command) = command else { break };
                     running.command(command);
-                    while let Ok(command) = commands.try_recv() {
-                        running.command(command);
-                    }
                 }
                 Some(event) = inbox.recv() => {
                     running.event(event);
@@ -266,6 +269,7 @@ impl Running {
         match event {
             Event::Fetched { node, answer, charge } => self.fetched(node, answer, charge),
             Event::Acknowledged { node, answer } => self.acknowledged(node, answer),
+            Event::Disconnected(session) => self.sessions.disconnected(session),
             Event::Called { id, outcome } => {
                 self.calls.remove(&id);
                 self.driver.reach.note_coordinator(&outcome);

@@ -95,6 +95,8 @@ impl Running {
         driver.reach.asked(node);
         let (base, budget, reach) = (driver.base.clone(), driver.budget.clone(), driver.reach.clone());
         let (member_id, events) = (driver.member_id.clone(), self.events.clone());
+        let session = self.sessions.session(node);
+        let opens = plan.session_epoch == 0;
         tokio::spawn(async move {
             let max_bytes = charge.bytes();
             let room = Room { budget, kept_bytes: max_bytes };
@@ -111,6 +113,17 @@ impl Running {
                 base.network.call(NodeId::Broker(node), Purpose::Fetch, versions, expected, build).await
             };
             let answer = caught(asked).await.unwrap_or_else(|reason| Err(disconnected(node, reason)));
+            if opens
+                && answer.is_ok()
+                && let Some(ended) = base.network.connection_ended(NodeId::Broker(node), Purpose::Fetch).await
+            {
+                let events = events.clone();
+                // Of its own, for this task keeps the network.
+                tokio::spawn(async move {
+                    ended.await;
+                    let _ = events.send(Event::Disconnected(session));
+                });
+            }
             let _ = events.send(Event::Fetched { node, answer, charge });
         });
     }

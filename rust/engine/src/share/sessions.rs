@@ -160,7 +160,7 @@ impl ShareSessions {
         }
         let (mut turns, mut all_are_empty) = (0, true);
         for session in nodes.map(|node| self.nodes.get(node)) {
-            if session.is_none_or(|session| session.is_free(now)) {
+            if session.is_none_or(|session| session.is_answering(max_wait, now)) {
                 let empty_at = session.and_then(|session| session.empty_at);
                 turns += 1;
                 all_are_empty &= empty_at.is_some_and(|at| now <= at + 2 * max_wait);
@@ -241,6 +241,9 @@ impl ShareSessions {
             self.denied.remove(&None);
             if is_close {
                 self.session_over(node, &AcknowledgeError::Closed);
+            } else if self.nodes.get(&node).is_some_and(|session| session.is_disconnected) {
+                // What the answer brought was released with the connection.
+                self.session_over(node, &AcknowledgeError::SessionLost);
             } else if is_fetch {
                 self.take_records(node, answer, deadline, now);
             }
@@ -255,6 +258,25 @@ impl ShareSessions {
         self.fail(request.acknowledgements, &AcknowledgeError::Unknown { reason: reason.into() });
         self.session_over(node, &AcknowledgeError::SessionLost);
         self.back_off(node, now);
+        self.end_closing();
+    }
+
+    /// The session with this node that the next fetch opens or goes on with.
+    pub fn session(&self, node: i32) -> SessionId {
+        self.nodes.get(&node).map_or(SessionId { node, generation: 0 }, |session| session.id(node))
+    }
+
+    /// The connection of this session has ended, and with it all that was acquired in it.
+    pub fn disconnected(&mut self, ended: SessionId) {
+        let Some(session) = self.nodes.get_mut(&ended.node).filter(|session| session.id(ended.node) == ended) else {
+            return;
+        };
+        session.is_disconnected = true;
+        match session.in_flight.is_none() {
+            true => self.session_over(ended.node, &AcknowledgeError::SessionLost),
+            // Its end or its answer ends the session.
+            false => self.outputs.push_back(ShareOutput::LocksLost { session: ended, partition: None }),
+        }
         self.end_closing();
     }
 

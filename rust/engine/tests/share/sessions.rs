@@ -205,6 +205,29 @@ fn an_acknowledgement_whose_answer_was_lost_is_unknown_and_not_sent_again() {
     assert_eq!((plan.session_epoch, plan.partitions[0].batches.len()), (0, 0));
 }
 
+// A loop over records went on with what other members had by then, for as long as no request told of it.
+#[test]
+fn a_session_ends_with_its_connection_before_any_request_tells() {
+    let (mut world, session) = World::with_records();
+    world.acknowledge(1, session, &[range(0, 4, Accept)]);
+    world.disconnect(session);
+    assert_eq!((world.lost(), world.outcomes()), (vec![None], vec![(1, Err(E::SessionLost))]));
+    assert_eq!(world.fetch(1).session_epoch, 0);
+    world.answer(1, vec![fetched(0, &[(0, 9)])]);
+    world.outputs.clear();
+    world.disconnect(session);
+    assert!(world.outputs.is_empty(), "the next session has another connection");
+    let session = world.sessions.session(1);
+    world.acknowledge(2, session, &[range(0, 9, Accept)]);
+    world.fetch(1);
+    world.disconnect(session);
+    assert_eq!(world.lost(), [None]);
+    world.answer(1, vec![fetched(0, &[(10, 19)])]);
+    assert_eq!(world.outcomes(), [(2, Ok(()))], "the answer had come");
+    assert!(!world.outputs.iter().any(|output| matches!(output, ShareOutput::Acquired { .. })));
+    assert_eq!(world.fetch(1).session_epoch, 0);
+}
+
 #[test]
 fn a_partition_that_an_answer_leaves_out_is_not_acknowledged() {
     let (mut world, session) = World::with_records();
@@ -373,6 +396,17 @@ fn under_a_strict_limit_a_fetch_waits_only_where_each_broker_was_found_empty() {
     world.answer(1, vec![]);
     assert_eq!(world.fetch(2).max_wait, ms(0));
     world.answer(2, vec![]);
+    world.fetch(1);
+    world.answer(1, vec![fetched(0, &[(0, 9)])]);
+    let session = world.sessions.session(1);
+    world.acknowledge(1, session, &[range(0, 9, Accept)]);
+    world.acknowledge_next().expect("it is not the turn of 1");
+    assert_eq!(world.fetch(2).max_wait, ms(0), "the first has some");
+    world.answer(2, vec![]);
+    world.pass(ms(5001));
+    assert_eq!(world.fetch(2).max_wait, ms(5000), "the first does not answer");
+    world.answer(2, vec![]);
+    world.answer(1, vec![fetched(0, &[])]);
     world.pass(ms(10_001));
     assert_eq!(world.fetch(1).max_wait, ms(0), "they were empty long ago");
     world.lose(1);
