@@ -35,8 +35,7 @@ use crate::tasks::caught;
 pub(super) enum Event {
     Fetched { node: i32, answer: Result<(Frame, i16), RequestError>, charge: Charge },
     Acknowledged { node: i32, answer: Result<(Frame, i16), RequestError> },
-    /// The connection of a session has ended.
-    Disconnected(SessionId),
+    Disconnected { session: SessionId },
     Called { id: CallId, outcome: Result<GroupResponse, CallError> },
 }
 
@@ -269,7 +268,7 @@ impl Running {
         match event {
             Event::Fetched { node, answer, charge } => self.fetched(node, answer, charge),
             Event::Acknowledged { node, answer } => self.acknowledged(node, answer),
-            Event::Disconnected(session) => self.sessions.disconnected(session),
+            Event::Disconnected { session } => self.sessions.disconnected(session),
             Event::Called { id, outcome } => {
                 self.calls.remove(&id);
                 self.driver.reach.note_coordinator(&outcome);

@@ -121,7 +121,7 @@ impl Running {
                 // Of its own, for this task keeps the network.
                 tokio::spawn(async move {
                     ended.await;
-                    let _ = events.send(Event::Disconnected(session));
+                    let _ = events.send(Event::Disconnected { session });
                 });
             }
             let _ = events.send(Event::Fetched { node, answer, charge });
