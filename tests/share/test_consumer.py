@@ -16,7 +16,7 @@ from monedula.admin import AclFilter
 from monedula.testing import Broker
 
 from tests.groups.ground import EmbeddedGround, Ground
-from tests.share.conftest import Member
+from tests.share.conftest import SETTINGS, Member
 from tests.share.reading import PATIENCE_SECONDS, one, take, values
 from tests.share.running import undone, until
 
@@ -372,6 +372,22 @@ def test_what_a_call_accepts_goes_with_the_fetch_that_its_wait_needs(
         assert batch, f"no records after {len(seen)}"
         seen += values(batch)
     assert seen == list(range(batches * 100))
+
+
+def test_a_strict_limit_does_not_wait_at_empty_brokers_while_another_has_records() -> None:
+    with Broker(nodes=3, topics={"jobs": 3}, settings=SETTINGS) as broker:
+        for partition in range(3):
+            broker.move_leader("jobs", partition, partition + 1)
+        with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            settings = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "60000"}
+            admin.alter_configs({("group", "workers"): settings})
+        for number in range(4):
+            broker.append("jobs", [str(number)], partition=2)
+        limits: dict[str, Any] = {"share.acquire.mode": "record_limit", "max.poll.records": 1}
+        member = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "workers", **limits}
+        with monedula.ShareConsumer(member, ["jobs"], fetch_max_wait_ms=25_000) as consumer:
+            # A fetch that waits does so for 18 s, 30 % of a lock.
+            assert [values(consumer.poll(timeout=15.0)) for _ in range(4)] == [[0], [1], [2], [3]]
 
 
 def test_events_and_callbacks_of_commits_come_inside_of_calls_that_wait(ground: Ground, member: Member) -> None:

@@ -378,3 +378,20 @@ def test_markers_of_transactions_are_no_rows_and_use_up_no_locks(ground: Ground,
     ground.append(topic, [3])
     assert take(consumer, 1) == [3]
     assert consumer.health()["unacknowledged_records"] == 0
+
+
+def test_what_is_released_comes_again_before_a_wait_at_the_broker_ends(
+    ground: Ground, member: Member, group: str
+) -> None:
+    topic = ground.topic()
+    ground.append(topic, [0])
+    with monedula.Admin(bootstrap_servers=ground.bootstrap) as admin:
+        settings = {"share.record.lock.duration.ms": "60000", "share.delivery.count.limit": "10"}
+        admin.alter_configs({("group", group): settings})
+    # A fetch that waits does so for 18 s, 30 % of a lock.
+    consumer = member([topic], columns=COLUMNS, fetch_max_wait_ms=25_000)
+    batch = one(consumer)
+    for count in range(2, 9):
+        consumer.release(batch)
+        batch = consumer.poll(timeout=15.0)
+        assert counts(batch) == {0: count}

@@ -129,14 +129,35 @@ def test_what_waits_is_not_handed_out_once_its_connection_ended() -> None:
         broker.append("jobs", [str(number) for number in range(10)])
         common = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "workers", "fetch.max.wait.ms": 100}
         with (
-            monedula.ShareConsumer(common, ["jobs"], acknowledge="explicit") as consumer,
+            monedula.ShareConsumer(common, ["jobs"], acknowledge="explicit", client_id="first") as consumer,
             monedula.ShareConsumer(common, ["jobs"]) as other,
         ):
             first = one(consumer, max_rows=1)
             broker.stop_node(1)
             broker.start_node(1)
+            # The next request goes out on a new connection, and nobody answers that what it is about is over.
+            held = broker.fault(api="ShareAcknowledge", client_id="first", on="answer", hold=True)
+            consumer.accept(first)
+            outcome = consumer.commit_async()
             assert take(other, 10) == list(range(10))
             assert not consumer.poll(timeout=0.0)
-            consumer.accept(first)
+            held.remove()
             with pytest.raises(monedula.errors.AcknowledgeError):
-                consumer.commit()
+                outcome.result()
+
+
+def test_a_loop_over_records_does_not_go_on_once_their_connection_ended() -> None:
+    settings = {"share.auto.offset.reset": "earliest"}
+    with Broker(settings=SETTINGS, topics=["jobs"]) as broker:
+        with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.alter_configs({("group", "workers"): settings})
+        broker.append("jobs", [str(number) for number in range(10)])
+        common = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "workers", "fetch.max.wait.ms": 100}
+        with monedula.ShareConsumer(common, ["jobs"]) as consumer, monedula.ShareConsumer(common, ["jobs"]) as other:
+            records = consumer.records()
+            assert next(records).value == b"0"
+            broker.stop_node(1)
+            broker.start_node(1)
+            assert take(other, 10) == list(range(10))
+            consumer.wakeup()
+            assert list(records) == []

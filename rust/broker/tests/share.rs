@@ -181,6 +181,35 @@ fn counted(offsets: std::ops::Range<i64>, delivery_count: i16) -> Acquired {
     offsets.map(|offset| (offset, delivery_count)).collect()
 }
 
+// A fetch of a megabyte was answered with a batch of each partition: 180 MB of 60 with 3 MB.
+#[test]
+fn only_the_first_partition_with_records_exceeds_the_bytes_of_a_fetch() {
+    let mut world = world(Settings::default(), 2);
+    world.control(json!({"command": "add_partitions", "topic": "jobs-topic", "partitions": 3}));
+    for partition in [1, 2] {
+        let append = json!({"command": "append", "topic": "jobs-topic", "partition": partition, "records": [{}, {}]});
+        world.control(append);
+    }
+    let mut member = Member::new(&mut world, "a", 1);
+    member.join(&mut world);
+    for (max_bytes, records) in [(60, 2), (1 << 20, 4)] {
+        let partitions = (0..3).map(|partition_index| FetchPartition { partition_index, ..Default::default() });
+        let topic = FetchTopic { topic_id: member.topic, partitions: partitions.collect(), ..Default::default() };
+        let request = ShareFetchRequest {
+            group_id: Some(GROUP),
+            member_id: Some(member.id),
+            share_session_epoch: member.session,
+            max_bytes,
+            max_records: 100,
+            batch_size: 100,
+            topics: vec![topic],
+            ..Default::default()
+        };
+        member.session += 1;
+        assert_eq!(acquired(&world.call_on(member.connection, &request, 2)).len(), records, "{max_bytes} bytes");
+    }
+}
+
 #[test]
 fn a_fetch_waits_for_records() {
     let mut world = world(Settings::default(), 0);

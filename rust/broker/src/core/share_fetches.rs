@@ -99,16 +99,22 @@ impl Core {
     fn share_fetch_answer(&mut self, fetch: ShareFetch) -> Option<Answer> {
         let fetching = fetch.wanted.iter().filter(|wanted| wanted.fetches).count().max(1);
         let mut left = fetch.acquisition.max_records;
+        // Only the first partition with records may exceed it, by one batch (KIP-74), as in Kafka.
+        let mut bytes_left = fetch.max_bytes;
         let mut results = Vec::with_capacity(fetch.wanted.len());
         for wanted in &fetch.wanted {
             let acquisition = Acquisition { max_records: left, ..fetch.acquisition.clone() };
             let result = match (&wanted.refused, wanted.fetches) {
                 (_, false) => ShareFetched::default(),
                 (Some(error), _) => ShareFetched { error: Some(error.clone()), ..ShareFetched::default() },
-                (None, true) => self
-                    .acquire_records(&fetch, &wanted.key, &acquisition, fetch.max_bytes / fetching)
-                    .unwrap_or_else(|error| ShareFetched { error: Some(error), ..ShareFetched::default() }),
+                (None, true) => {
+                    let max_bytes = (fetch.max_bytes / fetching).min(bytes_left);
+                    let has_none = results.iter().all(|result: &ShareFetched| result.chunk.bytes == 0);
+                    self.acquire_records(&fetch, &wanted.key, &acquisition, max_bytes, has_none)
+                        .unwrap_or_else(|error| ShareFetched { error: Some(error), ..ShareFetched::default() })
+                }
             };
+            bytes_left = bytes_left.saturating_sub(result.chunk.bytes);
             left -= result.acquired.iter().map(|one| one.count()).sum::<i64>();
             results.push(result);
         }
@@ -121,7 +127,7 @@ impl Core {
         Some(self.encode_share_fetch(&fetch, &results))
     }
 
-    /// Acquires records of one partition.
+    /// Acquires records of one partition, out of so many bytes. `at_least_one`: out of one batch, if that is larger.
     ///
     /// # Errors
     /// Those of [`Core::load_share_partition`], KAFKA_STORAGE_ERROR.
@@ -131,6 +137,7 @@ impl Core {
         key: &ShareKey,
         acquisition: &Acquisition,
         max_bytes: usize,
+        at_least_one: bool,
     ) -> Result<ShareFetched, ApiError> {
         self.load_share_partition(fetch.node, key)?;
         let settings = self.share_settings(&key.group);
@@ -141,7 +148,7 @@ impl Core {
         let end_offset = isolation(&settings).end_of(log);
         let mut acquired = Vec::new();
         while acquired.is_empty() && acquisition.max_records > 0 && share.may_acquire(settings.limits) {
-            let batches = batches(log, share.fetch_offset(), end_offset, max_bytes);
+            let batches = batches(log, share.fetch_offset(), end_offset, max_bytes, at_least_one);
             let taken = share.acquire(acquisition, &offsets(&batches), settings.limits, self.now_ms);
             if taken.is_empty() {
                 break;
@@ -212,13 +219,13 @@ fn isolation(settings: &ShareSettings) -> Isolation {
     if settings.committed_only { Isolation::Committed } else { Isolation::Uncommitted }
 }
 
-/// The headers of whole batches from an offset on, of no more bytes than these unless it is one batch.
-fn batches(log: &Log, offset: i64, end_offset: i64, max_bytes: usize) -> Vec<BatchHeader> {
+/// The headers of whole batches from an offset on, of no more bytes than these unless it is one batch, and that is wanted.
+fn batches(log: &Log, offset: i64, end_offset: i64, max_bytes: usize, at_least_one: bool) -> Vec<BatchHeader> {
     let mut bytes = 0;
     let mut batches = Vec::new();
     for header in log.headers_between(offset, end_offset) {
         bytes += header.total_bytes();
-        if bytes > max_bytes && !batches.is_empty() {
+        if bytes > max_bytes && !(at_least_one && batches.is_empty()) {
             break;
         }
         batches.push(*header);

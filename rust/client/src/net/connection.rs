@@ -134,7 +134,7 @@ impl Connection {
     }
 
     /// Resolves when the connection closes. Holding it does not keep the connection open.
-    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let shared = self.shared.clone();
         async move {
             let mut ended = std::pin::pin!(shared.ended.notified());

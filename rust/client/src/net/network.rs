@@ -209,13 +209,15 @@ impl Network {
         })
     }
 
-    /// True if there was a connection to this node for this purpose, and it has ended.
-    pub(crate) fn has_ended(&self, node: NodeId, purpose: Purpose) -> bool {
-        let slot = lock(&self.slots).get(&(node, purpose)).cloned();
-        // Whoever has it locked looks at the same, and brings the error.
-        slot.is_some_and(|slot| {
-            slot.try_lock().is_ok_and(|slot| slot.link.as_ref().is_some_and(|link| link.connection.is_closed()))
-        })
+    /// Resolves when the connection that there is to this node for this purpose ends; `None` without one.
+    pub(crate) async fn connection_ended(
+        &self,
+        node: NodeId,
+        purpose: Purpose,
+    ) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let slot = lock(&self.slots).get(&(node, purpose)).cloned()?;
+        let slot = slot.lock().await;
+        Some(slot.link.as_ref()?.connection.ended())
     }
 
     /// True if a broker asks for a pause at present (KIP-219).

@@ -76,7 +76,7 @@ impl Assembler {
         buffer.state().lost.clear();
         while let Some(mut rows) = {
             let now = buffer.now();
-            buffer.take(now)
+            buffer.state().take(now)
         } {
             let mut walked = WalkedPart { part: rows.part.clone(), walks: Vec::new() };
             let goes_on = self.walk(buffer, &mut rows, &mut builder, &mut walked.walks, &mut undelivered);

@@ -1,7 +1,7 @@
 //! What the driver and the user's threads share: records that were acquired and not handed out, the rows in hand, errors
 //! to raise, and who waits.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,8 +36,6 @@ pub(super) struct ShareBuffer {
     wanted: Notify,
     commands: Mutex<Option<mpsc::UnboundedSender<ShareCommand>>>,
     metrics: Metrics,
-    /// Whether the connection of the session with this node has ended, and its locks with it.
-    has_ended: Box<dyn Fn(i32) -> bool + Send + Sync>,
 }
 
 /// What the user's calls want of brokers.
@@ -67,9 +65,9 @@ pub(super) struct ShareBufferState {
     fatal: Option<ClientError>,
     /// Calls that wait for records.
     waiting: usize,
-    /// When a batch was last handed out, and its rows.
-    handed_out: Option<(Now, usize)>,
-    /// How long the user took for the batch before the last.
+    /// When each holder was handed its last batch, and how many rows.
+    handed_out: BTreeMap<u64, (Now, usize)>,
+    /// How long a holder took for its batch before the last.
     pace: Option<Duration>,
     /// The most records of the next fetch.
     max_records: i32,
@@ -138,7 +136,6 @@ impl ShareBuffer {
         pool: BufferPool,
         metrics: Metrics,
         commands: mpsc::UnboundedSender<ShareCommand>,
-        has_ended: impl Fn(i32) -> bool + Send + Sync + 'static,
     ) -> Self {
         let state = ShareBufferState {
             queue: VecDeque::new(),
@@ -147,7 +144,7 @@ impl ShareBuffer {
             lost: Vec::new(),
             fatal: None,
             waiting: 0,
-            handed_out: None,
+            handed_out: BTreeMap::new(),
             pace: None,
             max_records: config.share.max_poll_records,
             fetches_ahead: false,
@@ -166,16 +163,7 @@ impl ShareBuffer {
             wanted: Notify::new(),
             commands: Mutex::new(Some(commands)),
             metrics,
-            has_ended: Box::new(has_ended),
         }
-    }
-
-    /// The next records to decode. Those of a connection that ended are with other members by now; the driver hears of it
-    /// by its next request only.
-    pub(super) fn take(&self, now: Now) -> Option<FetchedRows> {
-        let mut state = self.state();
-        state.queue.retain(|rows| !(self.has_ended)(rows.part.session.node));
-        state.take(now)
     }
 
     pub(super) fn now(&self) -> Now {
@@ -242,7 +230,7 @@ impl ShareBuffer {
     pub(super) fn enter(&self, holder: u64) {
         let now = self.now();
         let mut state = self.state();
-        if let Some((at, rows)) = state.handed_out.take() {
+        if let Some((at, rows)) = state.handed_out.remove(&holder) {
             let pace = now.saturating_sub(at);
             state.pace = Some(pace);
             if self.follows_pace {
@@ -271,7 +259,8 @@ impl ShareBuffer {
     /// The rows of a batch go to handlers. None are fetched ahead of these: the rows that wait for a handler are ahead.
     pub(super) fn hand_over(&self, batch: u64) -> Vec<(TopicPartition, Range<usize>)> {
         let mut state = self.state();
-        (state.handed_out, state.pace, state.fetches_ahead) = (None, None, false);
+        state.handed_out.clear();
+        (state.pace, state.fetches_ahead) = (None, false);
         state.held.hand_over(batch)
     }
 
@@ -294,7 +283,7 @@ impl ShareBuffer {
             self.raise()?;
             let Some(batch) = lock(&self.assembler).assemble(self, limits, holder) else { continue };
             let rows = batch.columns.record_batch.num_rows();
-            self.handed_out(rows);
+            self.handed_out(holder, rows);
             self.metrics.batches_delivered(1);
             self.metrics.records_delivered(rows as u64);
             self.metrics.bytes_delivered(batch.columns.memory_bytes as u64);
@@ -302,11 +291,17 @@ impl ShareBuffer {
         }
     }
 
-    /// The user has a batch: its locks are to be watched, and the next one may be fetched.
-    fn handed_out(&self, rows: usize) {
+    /// The holder has a batch: its locks are to be watched, and the next one may be fetched.
+    fn handed_out(&self, holder: u64, rows: usize) {
         let now = self.now();
         let mut state = self.state();
-        state.handed_out = Some((now, rows));
+        let holders = state.handed_out.len();
+        // Of several threads each has a pace. Those that have ended are forgotten with the slow ones.
+        state.handed_out.retain(|_, (at, _)| now.saturating_sub(*at) <= PACE);
+        if state.handed_out.len() < holders {
+            (state.pace, state.max_records) = (None, self.max_records);
+        }
+        state.handed_out.insert(holder, (now, rows));
         let longest = state.held.shortest_lock().map_or(PACE, |lock| PACE.min(lock / 4));
         state.fetches_ahead = state.pace.is_some_and(|pace| pace < longest);
         drop(state);

@@ -32,7 +32,6 @@ use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::net::metadata::View;
-use crate::net::network::{NodeId, Purpose};
 use crate::reach::Reach;
 use crate::tasks::block_until;
 use crate::telemetry::{RegisteredMetrics, Telemetry};
@@ -112,10 +111,7 @@ impl ShareConsumer {
         let base = ClientBase::new(config.clone(), &config.warnings, pool.clone(), log, seed);
         let (commands, inbox) = mpsc::unbounded_channel();
         let metrics = base.metrics.clone();
-        let network = base.network.clone();
-        let has_ended = move |node| network.has_ended(NodeId::Broker(node), Purpose::Fetch);
-        let buffer =
-            ShareBuffer::new(&config, columns.into(), has_delivery_count, pool.clone(), metrics, commands, has_ended);
+        let buffer = ShareBuffer::new(&config, columns.into(), has_delivery_count, pool.clone(), metrics, commands);
         let (buffer, reach, observed) = (Arc::new(buffer), Reach::default(), Arc::default());
         let telemetry = telemetry::start(&base, &observed, runtime, seed);
         let driver = Driver {

@@ -10,7 +10,7 @@ use monedula_engine::group::share::{ShareMember, ShareStatus};
 use monedula_engine::group::{
     self, Call, CallError, CallId, GroupEvent, GroupResponse, Input, Subscription, Target, TopicInfo,
 };
-use monedula_engine::share::{AcknowledgeError, Acknowledgement, ShareSessions, ShareSettings};
+use monedula_engine::share::{AcknowledgeError, Acknowledgement, SessionId, ShareSessions, ShareSettings};
 use monedula_engine::{Now, TopicPartition};
 use tokio::sync::{mpsc, oneshot};
 
@@ -43,6 +43,10 @@ pub(super) enum Event {
     Acknowledged {
         node: i32,
         answer: Result<(Frame, i16), RequestError>,
+    },
+    /// The connection of a session has ended.
+    Disconnected {
+        session: SessionId,
     },
     Called {
         id: CallId,
@@ -284,6 +288,7 @@ impl Running {
         match event {
             Event::Fetched { node, answer, charge } => self.fetched(node, answer, charge),
             Event::Acknowledged { node, answer } => self.acknowledged(node, answer),
+            Event::Disconnected { session } => self.sessions.disconnected(session),
             Event::Called { id, outcome } => {
                 self.calls.remove(&id);
                 self.driver.reach.note_coordinator(&outcome);

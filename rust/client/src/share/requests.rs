@@ -1,9 +1,9 @@
 //! Requests of share sessions: credit for fetches, sending, and taking the answers.
 
 use bytes::Bytes;
-use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fault;
 use monedula_engine::share::{AcknowledgePlan, HeldPart, ShareAnswer, ShareFetchPlan, ShareOutput};
+use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
@@ -29,6 +29,10 @@ impl Running {
     /// Sends all requests that are due: fetches first, which take acknowledgements along, then what they left.
     pub(super) fn send_requests(&mut self) {
         let now = self.driver.buffer.now();
+        if self.driver.base.config.fetch_min_bytes > 1 {
+            // A fetch that takes them along waits for nothing, and would bring whatever is there.
+            self.send_acknowledgements(now);
+        }
         let ready = self.sessions.ready_nodes(now);
         // The same part of the budget as a consumer's fetches have; the rest is for answers larger than asked.
         let ceiling = self.driver.budget.limit() / 8 * 5;
@@ -46,6 +50,10 @@ impl Running {
                 None => self.is_starved = true,
             }
         }
+        self.send_acknowledgements(now);
+    }
+
+    fn send_acknowledgements(&mut self, now: Now) {
         while let Some((node, plan)) = self.sessions.acknowledge_next(now) {
             self.send_acknowledge(node, plan);
         }
@@ -63,6 +71,8 @@ impl Running {
         driver.reach.asked(node);
         let (base, budget, reach) = (driver.base.clone(), driver.budget.clone(), driver.reach.clone());
         let (member_id, events) = (driver.member_id.clone(), self.events.clone());
+        let session = self.sessions.session(node);
+        let opens = plan.session_epoch == 0;
         tokio::spawn(async move {
             let max_bytes = charge.bytes();
             let room = Room { budget, kept_bytes: max_bytes };
@@ -79,6 +89,17 @@ impl Running {
                 base.network.call(NodeId::Broker(node), Purpose::Fetch, versions, expected, build).await
             };
             let answer = caught(asked).await.unwrap_or_else(|reason| Err(disconnected(node, reason)));
+            if opens
+                && answer.is_ok()
+                && let Some(ended) = base.network.connection_ended(NodeId::Broker(node), Purpose::Fetch).await
+            {
+                let events = events.clone();
+                // Of its own, for this task keeps the network.
+                tokio::spawn(async move {
+                    ended.await;
+                    let _ = events.send(Event::Disconnected { session });
+                });
+            }
             let _ = events.send(Event::Fetched { node, answer, charge });
         });
     }

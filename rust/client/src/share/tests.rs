@@ -64,8 +64,7 @@ impl World {
         let config = ClientConfig::parse_share(given.into_iter().chain(settings.iter().copied())).expect("settings");
         let (sender, commands) = mpsc::unbounded_channel();
         let (columns, pool) = (BatchColumns::from(columns), BufferPool::new(1 << 20));
-        let buffer =
-            ShareBuffer::new(&config, columns, has_delivery_count, pool, Metrics::default(), sender, |_| false);
+        let buffer = ShareBuffer::new(&config, columns, has_delivery_count, pool, Metrics::default(), sender);
         Self { buffer: Arc::new(buffer), commands }
     }
 
@@ -93,8 +92,12 @@ impl World {
     }
 
     fn next(&self, max_rows: usize) -> Result<Option<HandedBatch>, ClientError> {
+        self.next_of(HOLDER, max_rows)
+    }
+
+    fn next_of(&self, holder: u64, max_rows: usize) -> Result<Option<HandedBatch>, ClientError> {
         let limits = BatchLimits { max_rows, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
-        self.buffer.next(&limits, Instant::now(), HOLDER)
+        self.buffer.next(&limits, Instant::now(), holder)
     }
 
     fn rows(&self, max_rows: usize) -> Vec<i64> {
@@ -293,4 +296,18 @@ fn records_are_fetched_ahead_once_for_a_user_who_keeps_pace() {
         assert_eq!(strict.rows(1), [offset]);
     }
     assert_eq!(strict.buffer.demand(), Demand::Nothing);
+}
+
+// The time from one task's batch to the next call of another counted: 8 tasks that took a millisecond for each row were
+// given 16,000 at once.
+#[test]
+fn fetches_grow_by_what_each_holder_takes_and_not_by_how_many_there_are() {
+    let world = World::plain();
+    world.push(world.part(0), encoded(0, 5000), &[(0, 4999, 1)]);
+    for holder in 0..8 {
+        assert!(world.next_of(holder, 500).expect("no error").is_some());
+    }
+    assert_eq!(world.buffer.max_records(), 500);
+    assert!(world.next_of(7, 500).expect("no error").is_some());
+    assert!(world.buffer.max_records() > 500, "it came back at once");
 }

@@ -57,8 +57,10 @@ pub(super) struct NodeSession {
     pub(super) attempts: u32,
     /// True if the last answer with records had as many as the settings allow: there are likely to be more.
     pub(super) has_more: bool,
-    /// True if the last fetch got records.
-    pub(super) has_given: bool,
+    /// When a fetch brought no records, if the last one did not.
+    pub(super) empty_at: Option<Now>,
+    /// True if the connection has ended, and the session with it.
+    pub(super) is_disconnected: bool,
 }
 
 impl NodeSession {
@@ -84,6 +86,14 @@ impl NodeSession {
     /// True if a request may be sent now.
     pub(super) fn is_free(&self, now: Now) -> bool {
         self.in_flight.is_none() && self.retry_at.is_none_or(|at| at <= now)
+    }
+
+    /// False if the broker is not asked for a while, or has not answered for as long as this.
+    pub(super) fn is_answering(&self, patience: Duration, now: Now) -> bool {
+        match &self.in_flight {
+            Some(request) => now <= request.sent + patience,
+            None => self.retry_at.is_none_or(|at| at <= now),
+        }
     }
 
     /// Begins a fetch of these partitions. Returns the epoch, the partitions of the request and those to forget.
@@ -143,7 +153,7 @@ impl NodeSession {
     pub(super) fn end(&mut self) -> Vec<Acknowledgement> {
         self.generation += 1;
         self.epoch = OPEN;
-        (self.has_more, self.has_given) = (false, false);
+        (self.has_more, self.empty_at, self.is_disconnected) = (false, None, false);
         self.partitions.clear();
         let mut unsent = std::mem::take(&mut self.pending);
         unsent.append(&mut self.renewals);

@@ -17,9 +17,6 @@ use crate::backoff::Jitter;
 use crate::cluster::Cluster;
 use crate::{Now, TopicPartition};
 
-/// The longest wait for records of a fetch with acknowledgements, whose outcome somebody may wait for (as in Java).
-const ACKNOWLEDGING_WAIT: Duration = Duration::from_millis(500);
-
 /// The part of a lock's time that a fetch may wait: locks are renewed at 60 % of it, by the request after this one.
 const LOCK_SHARE: f64 = 0.3;
 
@@ -145,24 +142,37 @@ impl ShareSessions {
     /// Begins a fetch from a node that is ready. The caller sends it, and brings [`Self::answered`] or [`Self::lost`]. One
     /// that is `ahead` of any call takes what there is: a decision that is made meanwhile would wait for its answer.
     pub fn fetch(&mut self, node: i32, ahead: bool, now: Now) -> ShareFetchPlan {
-        let wanted = self.wanted(now).remove(&node).unwrap_or_default();
-        let gives = |(other, it): (&i32, &NodeSession)| *other != node && it.has_given && it.is_free(now);
-        let delays_another = self.settings.is_strict && self.nodes.iter().any(gives);
+        let mut wanted = self.wanted(now);
+        let turn_wait = self.turn_wait(wanted.keys(), now);
+        let wanted = wanted.remove(&node).unwrap_or_default();
         let session = self.nodes.entry(node).or_default();
-        let max_wait = match (wanted.is_empty() || ahead || delays_another, session.pending.is_empty()) {
-            // It only forgets partitions, is ahead, or a broker that is likely to have records comes next.
-            (true, _) => Duration::ZERO,
-            (false, true) => self.settings.max_wait,
-            // The outcome comes with the answer, and where answers are full there is something to take without a wait. If all
-            // that is left was locked by what this one acknowledges, the next fetch gets it.
-            (false, false) if session.has_more => Duration::ZERO,
-            (false, false) => self.settings.max_wait.min(ACKNOWLEDGING_WAIT),
-        };
+        // The outcome of what it acknowledges comes with the answer, and what it releases is there for the fetch after it
+        // only: Kafka 4.4 does not end a wait for that. Or it only forgets partitions, or is ahead.
+        let takes_what_there_is = !session.pending.is_empty() || wanted.is_empty() || ahead;
+        let max_wait = if takes_what_there_is { Duration::ZERO } else { turn_wait };
         let max_wait = session.lock_timeout.map_or(max_wait, |lock| max_wait.min(lock.mul_f64(LOCK_SHARE)));
         let (session_epoch, partitions, forgotten) = session.fetch(wanted, max_wait, now);
         self.last_asked = node;
         let (max_records, is_strict) = (self.max_records, self.settings.is_strict);
         ShareFetchPlan { session_epoch, max_wait, max_records, is_strict, partitions, forgotten }
+    }
+
+    /// How long a fetch may wait for records. Under a strict limit the brokers have turns: it waits only once each of those
+    /// that can be asked was found empty, and then for its part of the time, or the records of one wait for the others.
+    fn turn_wait<'a>(&self, nodes: impl Iterator<Item = &'a i32>, now: Now) -> Duration {
+        let max_wait = self.settings.max_wait;
+        if !self.settings.is_strict {
+            return max_wait;
+        }
+        let (mut turns, mut all_are_empty) = (0, true);
+        for session in nodes.map(|node| self.nodes.get(node)) {
+            if session.is_none_or(|session| session.is_answering(max_wait, now)) {
+                let empty_at = session.and_then(|session| session.empty_at);
+                turns += 1;
+                all_are_empty &= empty_at.is_some_and(|at| now <= at + 2 * max_wait);
+            }
+        }
+        if all_are_empty || turns == 1 { max_wait / turns.max(1) } else { Duration::ZERO }
     }
 
     /// Begins the next ShareAcknowledge that is due: renewals, acknowledgements that no fetch took along, and the end of
@@ -224,7 +234,7 @@ impl ShareSessions {
             if let Some(session) = self.nodes.get_mut(&node) {
                 session.succeeded(partitions);
                 if is_fetch {
-                    session.has_given = answer.records() > 0;
+                    session.empty_at = Some(now).filter(|_| answer.records() == 0);
                 }
                 match i32::try_from(answer.records()).unwrap_or(i32::MAX) {
                     0 => session.has_more &= !(is_fetch && has_waited),
@@ -237,6 +247,9 @@ impl ShareSessions {
             self.denied.remove(&None);
             if is_close {
                 self.session_over(node, &AcknowledgeError::Closed);
+            } else if self.nodes.get(&node).is_some_and(|session| session.is_disconnected) {
+                // What the answer brought was released with the connection.
+                self.session_over(node, &AcknowledgeError::SessionLost);
             } else if is_fetch {
                 self.take_records(node, answer, &moved, deadline, now);
             }
@@ -251,6 +264,25 @@ impl ShareSessions {
         self.fail(request.acknowledgements, &AcknowledgeError::Unknown { reason: reason.into() });
         self.session_over(node, &AcknowledgeError::SessionLost);
         self.back_off(node, now);
+        self.end_closing();
+    }
+
+    /// The session with this node that the next fetch opens or goes on with.
+    pub fn session(&self, node: i32) -> SessionId {
+        self.nodes.get(&node).map_or(SessionId { node, generation: 0 }, |session| session.id(node))
+    }
+
+    /// The connection of this session has ended, and with it all that was acquired in it.
+    pub fn disconnected(&mut self, ended: SessionId) {
+        let Some(session) = self.nodes.get_mut(&ended.node).filter(|session| session.id(ended.node) == ended) else {
+            return;
+        };
+        session.is_disconnected = true;
+        match session.in_flight.is_none() {
+            true => self.session_over(ended.node, &AcknowledgeError::SessionLost),
+            // Its end or its answer ends the session.
+            false => self.outputs.push_back(ShareOutput::LocksLost { session: ended, partition: None }),
+        }
         self.end_closing();
     }
 

@@ -139,6 +139,11 @@ impl World {
         self.drain();
     }
 
+    pub(crate) fn disconnect(&mut self, session: SessionId) {
+        self.sessions.disconnected(session);
+        self.drain();
+    }
+
     pub(crate) fn of(&self, ticket: u64, session: SessionId, ranges: &[AcknowledgedRange]) -> Acknowledgement {
         Acknowledgement { ticket, session, partition: t(0), topic_id: ID, ranges: ranges.to_vec() }
     }
