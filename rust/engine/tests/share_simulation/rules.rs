@@ -92,7 +92,7 @@ impl Bug {
         (Self::LockFromAnswer, &[Rule::Deadline, Rule::Late]),
         (Self::NeverAcknowledge, &[Rule::Outcome]),
         (Self::LostIsRefused, &[Rule::Outcome]),
-        (Self::LostIsGood, &[Rule::Outcome]),
+        (Self::LostIsGood, &[Rule::Outcome, Rule::Stale]),
         (Self::AcceptReleases, &[Rule::Decision]),
         (Self::KeepGaps, &[Rule::Expired]),
         // What is due and stays undone wakes the driver for ever.
