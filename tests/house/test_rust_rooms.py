@@ -12,7 +12,7 @@ BROKER = ROOT / "rust/broker/src"
 GROUP = ROOT / "rust/engine/src/group"
 # A room whose requests, timers or coordinators work on the whole machine, which holds the data of these rooms.
 ON_THE_CORE = {"api", "groups", "transactions"}
-USE = re.compile(r"\buse\s+([^;]+);")
+USE = re.compile(r"\buse\s+([\w:{},*\s]+);")
 
 Module = tuple[str, ...]
 
