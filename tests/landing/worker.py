@@ -167,7 +167,7 @@ def _is_planted(error: BaseException | None) -> bool:
 def keep_compacting(target: Target) -> None:
     """Compact a table of Delta for ever, once it is there."""
     while True:
-        with suppress(LandingError):
+        with suppress(LandingError, StoreFailure):
             compact(target)
         time.sleep(0.2)
 

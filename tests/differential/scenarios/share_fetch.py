@@ -54,28 +54,6 @@ def limits_records(script: Script) -> None:
 
 
 @scenario("ShareFetch")
-def limits_bytes_over_all_partitions(script: Script) -> None:
-    topic, topic_id = filled(script, batches=2, partitions=3)
-    group = script.name("group")
-    configured(script, group)
-    member = ShareMember(script, group, "a", topic)
-    member.join(3)
-    asked = [{"topicId": topic_id, "partitions": [member.partition((), index) for index in range(3)]}]
-    batches: list[int] = []
-
-    def all_came() -> bool | None:
-        # Fewer bytes than a batch has: one is given nevertheless, of one partition.
-        body = member.fetching(wait_ms=500) | {"maxBytes": 60, "topics": asked if member.session == 0 else []}
-        answer = member.fetches.ask("ShareFetch", 2, body, retry_on=())
-        member.advance(answer, body)
-        batches.append(sum(len(one["batches"]) for one in seen(answer)["partitions"]))
-        return sum(batches) == 6 or None
-
-    script.until(all_came, "all batches")
-    script.record("ShareFetch", [count for count in batches if count], 2, "batches of each answer")
-
-
-@scenario("ShareFetch")
 def ranges_are_of_the_wished_size(script: Script) -> None:
     member, _, topic = sharing(script, batches=5)
     body = member.fetching(topic=topic, wait_ms=500) | {"batchSize": 3}
