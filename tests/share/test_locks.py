@@ -1,6 +1,8 @@
 """Locks: their deadline, renewals, and what becomes of decisions after them."""
 
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import monedula
 import pytest
@@ -121,43 +123,43 @@ def test_rows_that_nobody_asks_for_are_given_back(ground: Ground, member: Member
     assert sorted(seen) == list(range(1, 10))
 
 
-def test_what_waits_is_not_handed_out_once_its_connection_ended() -> None:
-    settings = {"share.auto.offset.reset": "earliest"}
+@pytest.fixture
+def jobs() -> Iterator[tuple[Broker, dict[str, Any]]]:
+    """A broker of its own, whose topic `jobs` has ten records, and the settings of members that read all of them."""
     with Broker(settings=SETTINGS, topics=["jobs"]) as broker:
         with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-            admin.alter_configs({("group", "workers"): settings})
+            admin.alter_configs({("group", "workers"): {"share.auto.offset.reset": "earliest"}})
         broker.append("jobs", [str(number) for number in range(10)])
-        common = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "workers", "fetch.max.wait.ms": 100}
-        with (
-            monedula.ShareConsumer(common, ["jobs"], acknowledge="explicit", client_id="first") as consumer,
-            monedula.ShareConsumer(common, ["jobs"]) as other,
-        ):
-            first = one(consumer, max_rows=1)
-            broker.stop_node(1)
-            broker.start_node(1)
-            # The next request goes out on a new connection, and nobody answers that what it is about is over.
-            held = broker.fault(api="ShareAcknowledge", client_id="first", on="answer", hold=True)
-            consumer.accept(first)
-            outcome = consumer.commit_async()
-            assert take(other, 10) == list(range(10))
-            assert not consumer.poll(timeout=0.0)
-            held.remove()
-            with pytest.raises(monedula.errors.AcknowledgeError):
-                outcome.result()
+        yield broker, {"bootstrap.servers": broker.bootstrap_servers, "group.id": "workers", "fetch.max.wait.ms": 100}
 
 
-def test_a_loop_over_records_does_not_go_on_once_their_connection_ended() -> None:
-    settings = {"share.auto.offset.reset": "earliest"}
-    with Broker(settings=SETTINGS, topics=["jobs"]) as broker:
-        with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-            admin.alter_configs({("group", "workers"): settings})
-        broker.append("jobs", [str(number) for number in range(10)])
-        common = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "workers", "fetch.max.wait.ms": 100}
-        with monedula.ShareConsumer(common, ["jobs"]) as consumer, monedula.ShareConsumer(common, ["jobs"]) as other:
-            records = consumer.records()
-            assert next(records).value == b"0"
-            broker.stop_node(1)
-            broker.start_node(1)
-            assert take(other, 10) == list(range(10))
-            consumer.wakeup()
-            assert list(records) == []
+def test_what_waits_is_not_handed_out_once_its_connection_ended(jobs: tuple[Broker, dict[str, Any]]) -> None:
+    broker, common = jobs
+    with (
+        monedula.ShareConsumer(common, ["jobs"], acknowledge="explicit", client_id="first") as consumer,
+        monedula.ShareConsumer(common, ["jobs"]) as other,
+    ):
+        first = one(consumer, max_rows=1)
+        broker.stop_node(1)
+        broker.start_node(1)
+        # The next request goes out on a new connection, and nobody answers that what it is about is over.
+        held = broker.fault(api="ShareAcknowledge", client_id="first", on="answer", hold=True)
+        consumer.accept(first)
+        outcome = consumer.commit_async()
+        assert take(other, 10) == list(range(10))
+        assert not consumer.poll(timeout=0.0)
+        held.remove()
+        with pytest.raises(monedula.errors.AcknowledgeError):
+            outcome.result()
+
+
+def test_a_loop_over_records_does_not_go_on_once_their_connection_ended(jobs: tuple[Broker, dict[str, Any]]) -> None:
+    broker, common = jobs
+    with monedula.ShareConsumer(common, ["jobs"]) as consumer, monedula.ShareConsumer(common, ["jobs"]) as other:
+        records = consumer.records()
+        assert next(records).value == b"0"
+        broker.stop_node(1)
+        broker.start_node(1)
+        assert take(other, 10) == list(range(10))
+        consumer.wakeup()
+        assert list(records) == []

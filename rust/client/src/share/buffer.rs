@@ -96,6 +96,12 @@ impl ShareBufferState {
         }
     }
 
+    /// Looks for what ends a loop of the user which has records.
+    pub(super) fn check_ended(&mut self) -> Result<(), ClientError> {
+        self.check_woken()?;
+        self.fatal.clone().map_or(Ok(()), Err)
+    }
+
     fn has_rows(&self, now: Now) -> bool {
         let is_ready = |rows: &FetchedRows| {
             rows.part.deadline > now && rows.awaited.as_ref().is_none_or(|awaited| awaited.has_arrived())
@@ -328,13 +334,6 @@ impl ShareBuffer {
         let mut state = self.state();
         state.check_woken()?;
         state.errors.pop_front().or_else(|| state.fatal.clone()).map_or(Ok(()), Err)
-    }
-
-    /// Looks for what ends a loop of the user which has records.
-    pub(super) fn check_ended(&self) -> Result<(), ClientError> {
-        let mut state = self.state();
-        state.check_woken()?;
-        state.fatal.clone().map_or(Ok(()), Err)
     }
 
     pub(super) fn wake(&self) {

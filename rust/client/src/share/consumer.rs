@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use monedula_columns::{BatchColumns, BufferPool, ColumnBatch};
 use monedula_engine::TopicPartition;
 use monedula_engine::group::consumer::member_id;
-use monedula_engine::share::{AcknowledgeError, AcknowledgeType, Decided};
+use monedula_engine::share::{AcknowledgeType, Decided};
 use monedula_protocol::types::Uuid;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -221,14 +221,15 @@ impl ShareConsumer {
     /// # Errors
     /// As [`Self::check_ended`]: the row before is accepted, and this one not received.
     pub fn read(&self, batch: u64, row: usize, accepts: bool) -> Result<bool, ClientError> {
-        if let Err(ended) = self.buffer.check_ended() {
+        let now = self.buffer.now();
+        let mut state = self.buffer.state();
+        if let Err(ended) = state.check_ended() {
             if let Some(before) = row.checked_sub(1).filter(|_| accepts) {
-                self.decide_undecided(batch, before..row, AcknowledgeType::Accept);
+                state.held.decide_undecided(batch, before..row, AcknowledgeType::Accept);
             }
             return Err(ended);
         }
-        let now = self.buffer.now();
-        Ok(self.buffer.state().held.read(batch, row, accepts, now))
+        Ok(state.held.read(batch, row, accepts, now))
     }
 
     /// Looks for what ends a wait of the user.
@@ -236,7 +237,7 @@ impl ShareConsumer {
     /// # Errors
     /// [`ClientError::WokenUp`], once; if it was closed; the error of the whole client or of the membership.
     pub fn check_ended(&self) -> Result<(), ClientError> {
-        self.buffer.check_ended()
+        self.buffer.state().check_ended()
     }
 
     /// Sends what was decided, in the background.
@@ -305,11 +306,11 @@ impl ShareConsumer {
         let mut state = self.buffer.state();
         // Their locks are not renewed with the others'.
         let acknowledgements = state.held.take_decided(Some(batch), now);
-        let lost = state.held.not_renewable(batch, rows, now);
+        let refused = state.held.not_renewable(batch, rows, now);
         let renewals = state.held.renew(batch, rows, now);
         drop(state);
         let renewals = renewals.into_iter().map(|renewal| (renewal, None));
-        let renewals = renewals.chain(lost.into_iter().map(|lost| (lost, Some(AcknowledgeError::LockLost)))).collect();
+        let renewals = renewals.chain(refused.into_iter().map(|(refused, error)| (refused, Some(error)))).collect();
         let (reply, outcomes) = oneshot::channel();
         let sent = self
             .buffer

@@ -6,6 +6,7 @@ use std::time::Duration;
 use monedula_protocol::types::Uuid;
 
 use super::acknowledgement::{AcknowledgeType, AcknowledgedRange, Acknowledgement};
+use super::error::AcknowledgeError;
 use super::io::{Acquired, SessionId};
 use crate::{Now, TopicPartition};
 
@@ -259,15 +260,20 @@ impl HeldBatch {
         renewals
     }
 
-    /// Those of `rows` that are undecided and locked no more, by part.
+    /// Those of `rows` that are undecided and locked no more, or whose locks the broker did not renew, by part.
     pub(super) fn not_renewable(
         &self,
         rows: &[Range<usize>],
         now: Now,
         mut ticket: impl FnMut() -> u64,
-    ) -> Vec<Acknowledgement> {
-        let mut lost = Vec::new();
-        for PartState { part, .. } in self.parts.iter().filter(|state| state.part.deadline <= now) {
+    ) -> Vec<(Acknowledgement, AcknowledgeError)> {
+        let mut refused = Vec::new();
+        for PartState { part, is_final, .. } in &self.parts {
+            let error = match (part.deadline <= now, is_final) {
+                (true, _) => AcknowledgeError::LockLost,
+                (false, true) => AcknowledgeError::NotRenewed,
+                (false, false) => continue,
+            };
             let mut ranges = Vec::new();
             for run in &part.runs {
                 let undecided = (run.row..run.row + run.rows).filter(|row| self.decisions[*row] == UNDECIDED);
@@ -276,10 +282,10 @@ impl HeldBatch {
                 }
             }
             if !ranges.is_empty() {
-                lost.push(part.acknowledgement(ticket(), ranges));
+                refused.push((part.acknowledgement(ticket(), ranges), error));
             }
         }
-        lost
+        refused
     }
 
     /// Records of a partition were acquired again: the locks end of the parts with such rows, unless these were sent.

@@ -179,8 +179,13 @@ impl HeldRows {
         batch.renewals(Some(rows), longest, now, || next(last_ticket))
     }
 
-    /// Those of these rows of a batch that are undecided and locked no more, as renewals that cannot be sent.
-    pub fn not_renewable(&mut self, id: u64, rows: &[Range<usize>], now: Now) -> Vec<Acknowledgement> {
+    /// Those of these rows of a batch that are undecided and cannot be renewed, as renewals that are not sent, and why.
+    pub fn not_renewable(
+        &mut self,
+        id: u64,
+        rows: &[Range<usize>],
+        now: Now,
+    ) -> Vec<(Acknowledgement, AcknowledgeError)> {
         let last_ticket = &mut self.last_ticket;
         self.batches.get(&id).map_or_else(Vec::new, |batch| batch.not_renewable(rows, now, || next(last_ticket)))
     }

@@ -168,6 +168,13 @@ fn a_renewal_that_was_refused_is_not_tried_again() {
     let ticket = held.due_renewals(due)[0].ticket;
     held.renewed(ticket, &Err(AcknowledgeError::LockLost));
     assert!(held.due_renewals(due).is_empty() && held.renew(id, &one(0..10), due).is_empty());
+    let told = |held: &mut HeldRows, now: Now| {
+        let refused = held.not_renewable(id, &one(2..4), now);
+        refused.into_iter().map(|(refused, error)| (refused.ranges, error)).collect::<Vec<_>>()
+    };
+    let rows = vec![range(102, 103, Renew)];
+    assert_eq!(told(&mut held, due), [(rows.clone(), AcknowledgeError::NotRenewed)], "whoever asked the broker first");
+    assert_eq!(told(&mut held, BEGIN + LOCK + LONGEST), [(rows, AcknowledgeError::LockLost)]);
     assert_eq!(held.due(), None);
 }
 
